@@ -23,8 +23,10 @@ demo: $(VENV)/demo  ## a small shop, end to end, with a dashboard; until Ctrl-C,
 	@scripts/java
 	@$(BIN)/headwater demo $(ARGS)
 
-test: style  ## what must pass before a merge: style and types, then every test
+test: $(VENV)/everything  ## what must pass before a merge: style and types, then every test
 	@scripts/java || echo "continuing without Java: its client's tests are skipped"
+	@# Types take one core half a minute: meanwhile another compiles what each worker would compile for itself.
+	@$(BIN)/python -m pytest -qq --warm >/dev/null 2>&1 & $(MAKE) --no-print-directory style && wait
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) $(ARGS)
 
 check: style  ## style, types, and the house rules
@@ -45,6 +47,7 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/python -m tests.flow.tpch --scale 0.1
 	$(BIN)/python -m tests.flow.large_joins
 	$(BIN)/python -m tests.flow.large_outputs
+	HEADWATER_PATTERNS=2000 $(BIN)/pytest -q tests/flow/operators/patterns/test_any_pattern.py
 	HEADWATER_TESTS_ON_SPARK=1 $(BIN)/pytest -q -m torture
 	$(BIN)/python -m tests.wire.fuzz_ports --operations 1000000
 	HEADWATER_RESPONSE_EXAMPLES=100 $(BIN)/pytest -q tests/wire/test_every_response.py

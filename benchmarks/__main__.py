@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks import fetch, latency, machine, memory, opening, produce
+from benchmarks import events, fetch, latency, machine, memory, opening, produce
 from benchmarks.capture import capture
 from benchmarks.capture.tables import capture_tables
 from benchmarks.contenders import running_field
@@ -86,6 +86,7 @@ def measure(given: argparse.Namespace, folder: Path) -> tuple[Results, list[str]
     if "open" in given.sections:
         notices.append(f"The log that is opened holds {plan.open_gib:g} GiB in {opening.PARTITIONS} partitions.")
         attempt("open", lambda: opening.measure(folder, plan, results, progress))
+    attempt("events", lambda: events.measure(folder, plan, results, progress))
     attempt("capture", lambda: capture.measure(folder, plan.capture, results, progress))
     for section in flow_plan.SECTIONS:
         attempt(section, partial(measure_apart, section, folder, plan.flow, results, progress))

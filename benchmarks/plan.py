@@ -9,7 +9,7 @@ from benchmarks.flow.plan import FlowPlan
 
 BROKER_SECTIONS = ("produce", "fetch", "latency", "memory")
 """Those for which all brokers are started at once."""
-SECTIONS = (*BROKER_SECTIONS, "open", *capture_plan.SECTIONS, *flow_plan.SECTIONS)
+SECTIONS = (*BROKER_SECTIONS, "open", "events", *capture_plan.SECTIONS, *flow_plan.SECTIONS)
 SIZES = (100, 1000)
 ACKS = (1, -1)
 
@@ -30,6 +30,7 @@ class Plan:
     consumers: int = 500
     silent_consumers: int = 100
     memory_seconds: int = 10
+    event_appends: int = 20_000
     capture: CapturePlan = field(default_factory=CapturePlan)
     flow: FlowPlan = field(default_factory=FlowPlan)
 
@@ -47,6 +48,7 @@ QUICK = Plan(
     consumers=500,
     silent_consumers=100,
     memory_seconds=4,
+    event_appends=2_000,
     capture=capture_plan.QUICK,
     flow=flow_plan.QUICK,
 )

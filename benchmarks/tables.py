@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from benchmarks.contenders import BARE_SERVER, HEADWATER, KAFKA
 from benchmarks.disk import disk_name
+from benchmarks.events import POSTGRESQL
 from benchmarks.loopback import LOOPBACK
 from benchmarks.results import Case, Results
 
@@ -34,6 +35,7 @@ def all_tables(results: Results) -> list[Table]:
         latency(results),
         opening(results),
         memory(results),
+        event_appends(results),
     ]
     return [table for table in tables if table.rows]
 
@@ -130,6 +132,16 @@ def opening(results: Results) -> Table:
     ]
     note = "From the start of the process to its first answer. An empty log shows what starting alone costs."
     return Table("Opening a log", note, ["log", "broker", "seconds", "of Kafka"], rows)
+
+
+def event_appends(results: Results) -> Table:
+    rows = [
+        [*case.words, who, middle(results, case, who, "rate"), times(results.ratio(case, who, POSTGRESQL, "rate"))]
+        for case in results.cases("events")
+        for who in results.contenders(case)
+    ]
+    note = "Each event is stored if its stream is at the expected version, and is on the disk when the writer goes on."
+    return Table("Conditional appends", note, ["writers", "store", "events/s", "of PostgreSQL"], rows)
 
 
 def memory(results: Results) -> Table:

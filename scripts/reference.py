@@ -17,6 +17,7 @@ from typing import Any
 from headwater import errors, settings
 from headwater.cli.failure import FAILED, INTERRUPTED, JVM_ENDED, MISUSED, TERMINATED, WARNED
 from headwater.cli.main import build_parser
+from headwater.log.queues.settings import DEFINITIONS as QUEUE_DEFINITIONS
 from headwater.log.topic_settings import DEFINITIONS
 from headwater.wire.protocol.error_codes import CODES
 from headwater.wire.routes import ROUTES
@@ -141,6 +142,16 @@ def topic_settings_page() -> str:
     )
 
 
+def queue_settings_page() -> str:
+    rows = [[f"`{d.name}`", d.kind, f"`{d.default}`", d.documentation] for d in QUEUE_DEFINITIONS.values()]
+    return (
+        "# Settings of queues and share groups\n\nSet with any Kafka admin client for resources of the type `GROUP`, "
+        "or `log.queue(settings=...)`. Those that begin with\n`headwater.` are ours; stock clients need not know them. "
+        "A queue that `log.queue` makes has `share.auto.offset.reset=earliest`,\n`headwater.queue.headers=true` and a "
+        "dead-letter topic.\n\n" + table(["setting", "type", "default", "meaning"], rows) + "\n"
+    )
+
+
 def errors_page() -> str:
     drawing = (errors.__doc__ or "").split("\n\n")[2]
     rows = [
@@ -210,6 +221,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": commands_page,
     "settings.md": settings_page,
     "topic-settings.md": topic_settings_page,
+    "queue-settings.md": queue_settings_page,
     "errors.md": errors_page,
     "wire-versions.md": versions_page,
 }

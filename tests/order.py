@@ -30,6 +30,9 @@ FIRST = (
 """Those that take longest, so that in the end no worker is alone with one of them. Files that mostly wait (for a clock,
 a rebalance, a browser) stand between files that mostly compute: so there is something to do while they wait."""
 
+WARMING = "tests/flow/job/test_aligned_replay.py"
+"""Its short tests have nearly all that is compiled for machines compiled, without Spark."""
+
 Item = TypeVar("Item")
 
 

@@ -19,6 +19,7 @@ from headwater.capture.http.once import CONFIGS as REQUESTS_CONFIGS
 from headwater.capture.http.once import TOPIC as REQUESTS
 from headwater.capture.notes import TOPIC as NOTES
 from headwater.capture.notes import Notes
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.outputs import own_topic_sink
 from headwater.flow.declare.topology.naming import accounts_topic, late_topic, poisoned_topic
 from headwater.flow.kafka.client import Client
@@ -27,6 +28,8 @@ from headwater.log.groups.journal import CONFIGS as OFFSETS_CONFIGS
 from headwater.log.groups.journal import TOPIC as OFFSETS
 from headwater.log.groups.journal import ensure_topic as ensure_offsets
 from headwater.log.own_topics import ensure_own_topic
+from headwater.log.queues.dead_letters import CONFIGS as DEAD_LETTERS_CONFIGS
+from headwater.log.queues.journal import TOPIC as QUEUES
 from headwater.log.topic import ACCESS_TOPIC as ACCESS
 from headwater.log.topic import AUDIT_TOPIC as AUDIT
 from headwater.log.transactions.state_log import TOPIC as TRANSACTIONS
@@ -53,7 +56,7 @@ LOSING = {"retention.ms": "1", "retention.bytes": "1"}
 def job_topic(name: str) -> Callable[[Node], object]:
     def make(node: Node) -> None:
         with Client(node.kafka_address) as client:
-            own_topic_sink(name, node.data / "sinks", client)
+            own_topic_sink(name, JobFolder(node.data / "job"), client)
 
     return make
 
@@ -61,6 +64,8 @@ def job_topic(name: str) -> Callable[[Node], object]:
 OWN: dict[str, Callable[[Node], object]] = {
     OFFSETS: lambda node: ensure_offsets(node.log),
     TRANSACTIONS: lambda node: ensure_own_topic(node.log, TRANSACTIONS, OFFSETS_CONFIGS, partitions=1),
+    QUEUES: lambda node: ensure_own_topic(node.log, QUEUES, OFFSETS_CONFIGS, partitions=1),
+    "mail.dead": lambda node: ensure_own_topic(node.log, "mail.dead", DEAD_LETTERS_CONFIGS),
     ACCESS: lambda node: ensure_own_topic(node.log, ACCESS, ACCESS_CONFIGS),
     AUDIT: lambda node: ensure_own_topic(node.log, AUDIT, AUDIT_CONFIGS),
     SCHEMAS: lambda node: ensure_own_topic(node.log, SCHEMAS, SCHEMAS_CONFIGS),
@@ -79,6 +84,7 @@ OWN: dict[str, Callable[[Node], object]] = {
 KEPT = [
     OFFSETS,
     TRANSACTIONS,
+    QUEUES,
     ACCESS,
     SCHEMAS,
     REQUESTS,
@@ -91,7 +97,8 @@ MAKERS = {
     "log/groups/journal.py", "registry/journal.py", "capture/http/once.py", "capture/appender.py", "alerts/journal.py",
     "flow/commit/outputs.py", "flow/run/running_app.py", "flow/deploy/rebuild.py", "alerts/delivery.py",
     "alerts/targets.py", "capture/notes.py", "capture/commit_points.py", "capture/runner.py", "log/groups/offsets.py",
-    "log/transactions/state_log.py", "access/store.py", "access/audit.py",
+    "log/transactions/state_log.py", "access/store.py", "access/audit.py", "log/queues/journal.py",
+    "log/queues/dead_letters.py",
 }  # fmt: skip
 """Modules that make topics of headwater's own: the topics of each are above, but for the tables of captures
 (`capture/runner.py`)."""

@@ -34,7 +34,7 @@ def test_one_that_looks_late_was_not_let_run_and_counts_little() -> None:
 
 def test_a_clock_does_not_go_back_when_a_child_ends() -> None:
     seen = iter([Look(0, 9, False), Look(0.5, 4, False), Look(1.0, 4, False)])
-    clock = Clock(lambda: next(seen))
+    clock = Clock(lambda before: next(seen))
     assert [clock(), clock(), clock()] == [0.0, 0.5, 1.0]
 
 
@@ -58,6 +58,11 @@ def test_what_is_looked_at_is_this_process_and_its_children() -> None:
     before = look().cpu_s
     subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
     assert look().cpu_s > before
+
+
+def test_what_has_used_a_processor_since_the_last_look_is_at_work() -> None:
+    idle = look()
+    assert look(Look(idle.at_s, idle.cpu_s - 1, False)).ready
 
 
 def test_a_deadline_passes_where_nothing_makes_progress() -> None:

@@ -17,15 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 LOOK_SECONDS = 0.5
-FRESH_SECONDS = 0.1
+FRESH_SECONDS = 0.25
 BUSY_SHARE = 0.1
 """Of a processor: what is waiting may look at a clock now and then."""
 CPU_PER_SECOND = 10
 TICKS = os.sysconf("SC_CLK_TCK")
-PROC = Path("/proc")
+PROC = "/proc"
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def stood_still_s(before: Look, now: Look) -> float:
 class Clock:
     """Seconds of patience. `patience()` is used as time.monotonic() is."""
 
-    def __init__(self, look: Callable[[], Look]) -> None:
+    def __init__(self, look: Callable[[Look | None], Look]) -> None:
         self._look = look
         self._lock = threading.Lock()
         self._last: Look | None = None
@@ -65,53 +64,63 @@ class Clock:
     def __call__(self) -> float:
         with self._lock:
             if self._last is None or time.monotonic() - self._last.at_s >= FRESH_SECONDS:
-                now = self._look()
+                now = self._look(self._last)
                 self._passed_s += 0.0 if self._last is None else stood_still_s(self._last, now)
                 self._last = now
             return self._passed_s
 
 
-def look() -> Look:
-    """At this process and all that it has started; where there is no /proc, only at the time."""
-    cpu_s, ready = 0.0, False
-    for process in _family(os.getpid()):
-        try:
-            fields = (PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
-            cpu_s += (int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])) / TICKS
-            ready = ready or _has_ready_thread(process)
-        except (OSError, IndexError):
-            continue  # it has just ended
-    return Look(time.monotonic(), cpu_s, ready)
+def look(before: Look | None = None) -> Look:
+    """At this process and all that it has started; where there is no /proc, only at the time.
+
+    They may have hundreds of threads. What has used a processor since the look `before` works, and its threads need not
+    be looked at for that.
+    """
+    family, cpu_s, at_s = list(_family(os.getpid())), 0.0, time.monotonic()
+    for process in family:
+        fields = _fields(f"{PROC}/{process}/stat")
+        cpu_s += sum(map(int, fields[11:15])) / TICKS
+    works = before is not None and cpu_s - before.cpu_s > BUSY_SHARE * (at_s - before.at_s)
+    return Look(at_s, cpu_s, works or any(map(_has_ready_thread, family)))
+
+
+def _fields(path: str) -> list[bytes]:
+    """Of a file about a process or thread, after its name; none if it has just ended."""
+    return _read(path).rpartition(b")")[2].split()
+
+
+def _read(path: str) -> bytes:
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(file, 65536)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
 
 
 def _family(process: int) -> Iterator[int]:
     yield process
-    try:
-        threads = os.listdir(PROC / str(process) / "task")
-    except OSError:
-        return  # it has just ended
-    for thread in threads:
-        try:
-            found = (PROC / str(process) / "task" / thread / "children").read_text().split()
-        except OSError:
-            continue
-        for child in found:
+    for thread in _threads(process):
+        for child in _read(f"{PROC}/{process}/task/{thread}/children").split():
             yield from _family(int(child))
+
+
+def _threads(process: int) -> list[str]:
+    try:
+        return os.listdir(f"{PROC}/{process}/task")
+    except OSError:
+        return []
 
 
 def _has_ready_thread(process: int) -> bool:
     """But for the one that looks."""
-    own = threading.get_native_id()
-    for task in (PROC / str(process) / "task").iterdir():
-        if int(task.name) == own:
-            continue
-        try:
-            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-        except (OSError, IndexError):
-            continue
-        if state in "RD":
-            return True
-    return False
+    own = str(threading.get_native_id())
+    states = (_fields(f"{PROC}/{process}/task/{one}/stat")[:1] for one in _threads(process) if one != own)
+    return any(state in ([b"R"], [b"D"]) for state in states)
 
 
 patience = Clock(look)

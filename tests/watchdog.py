@@ -27,7 +27,9 @@ class Watchdog:
         self._lock = threading.Lock()
         self._test = ""
         self._limit_s = LIMIT_SECONDS
+        self._watching = False
         self._end_s: float | None = None
+        """When the test hangs; it is set at the first look."""
         self._barked = False
         signal.signal(signal.SIGALRM, self._fail)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
@@ -35,19 +37,24 @@ class Watchdog:
     @contextmanager
     def watching(self, test: str, limit_s: float) -> Iterator[None]:
         with self._lock:
-            self._test, self._limit_s, self._end_s, self._barked = test, limit_s, patience() + limit_s, False
+            self._test, self._limit_s, self._end_s, self._barked = test, limit_s, None, False
+            self._watching = True
         try:
             yield
         finally:
             with self._lock:
-                self._end_s = None
+                self._watching = False
 
     def _watch(self) -> None:
         while True:
-            threading.Event().wait(LOOK_SECONDS)
-            now_s = patience()
+            threading.Event().wait(2 * LOOK_SECONDS)  # most tests have ended by then, and cost no look
             with self._lock:
-                if self._end_s is None or now_s < self._end_s:
+                if not self._watching:
+                    continue
+                now_s = patience()
+                if self._end_s is None:
+                    self._end_s = now_s + self._limit_s
+                if now_s < self._end_s:
                     continue
                 barked, self._barked, self._end_s = self._barked, True, now_s + LAST_SECONDS
             faulthandler.dump_traceback(file=sys.__stderr__ or 2, all_threads=True)

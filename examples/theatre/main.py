@@ -7,7 +7,7 @@ python examples/theatre/main.py DATA show 12A
 
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -126,9 +126,11 @@ def show(store: ev.EventStore, seat: str) -> str:
     return "\n".join(lines) or "nothing has happened to this seat"
 
 
+VERBS: dict[str, Callable[..., str]] = {"hold": hold, "pay": pay, "show": show}
+
 if __name__ == "__main__":
     with ev.open(sys.argv[1]) as store:
         try:
-            print({"hold": hold, "pay": pay, "show": show}[sys.argv[2]](store, *sys.argv[3:]))
+            print(VERBS[sys.argv[2]](store, *sys.argv[3:]))
         except ev.Rejected as rejected:
             sys.exit(str(rejected))

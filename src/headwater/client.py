@@ -81,8 +81,7 @@ class RemoteNode:
 
         Its rows are `answer["rows"]`. `one_position=True` reads several views at one position.
         """
-        body = json.dumps({"sql": sql, **asked}).encode()
-        found: Row = self._asked("POST", "/query", body, {"content-type": "application/json"})
+        found: Row = self.post("/query", {"sql": sql, **asked})
         return found
 
     def records(self, topic: str, **query: object) -> Row:
@@ -95,6 +94,9 @@ class RemoteNode:
         path = f"/topics/{quote(topic, safe='')}/live"
         for message in self.messages(path, {"begin": begin}, after):
             yield from message.data.get("records", ())
+
+    def post(self, path: str, said: Mapping[str, object]) -> Any:
+        return self._asked("POST", path, json.dumps(said).encode(), {"content-type": "application/json"})
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         return self._asked("GET", f"{path}{_query(query or {})}")

@@ -32,6 +32,7 @@ from headwater.serve.event_streams import EventStreams
 from headwater.serve.http import Tls, build_app, serve_encrypted, server_of
 from headwater.serve.operations import Sources
 from headwater.serve.pages import Dashboard
+from headwater.serve.queues import Queues
 from headwater.serve.services import routes_of, routes_of_posts
 from headwater.serve.tokens import Tokens
 from headwater.settings import LOCAL_TOKEN_FILE, HttpSettings
@@ -97,6 +98,7 @@ class HttpPort:
             *Dashboard(bodies, tokens).routes(),
             *self._api.routes(),
             *routes_of(Rest(self.registry), bodies, content_type=REGISTRY_CONTENT),
+            *routes_of(Queues(log), bodies, content_type="application/json"),
             *routes_of_posts(Receiver(log, data), bodies),
             *routes_of(self._events, bodies, content_type="application/json"),
         ]

@@ -49,6 +49,9 @@ class LogSettings:
     transactions_partitions: int = 8
     """Partitions of the topic that keeps the states of transactions."""
 
+    queues_partitions: int = 4
+    """Partitions of the topic that keeps the states of queues: one is synced for many acknowledgements."""
+
     transaction_timeout_max: timedelta = timedelta(minutes=15)
     """The longest time that a producer may ask for its transactions; what takes longer than it asked for is aborted."""
 

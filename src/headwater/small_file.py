@@ -22,6 +22,7 @@ from typing import Any
 
 from crc32c import crc32c
 
+COPY = ".copy"
 _HEAD = b'{"checksum":"'
 _VERSION = b'","version":'
 _CONTENT = b',"content":'
@@ -50,7 +51,7 @@ def copy_path(path: str) -> str:
     >>> copy_path("topics/orders.json"), copy_path("orders-0/checkpoint")
     ('topics/orders.copy', 'orders-0/checkpoint.copy')
     """
-    return path.removesuffix(".json") + ".copy"
+    return path.removesuffix(".json") + COPY
 
 
 def small_files(folder: Path, pattern: str) -> list[Path]:

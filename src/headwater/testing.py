@@ -43,12 +43,15 @@ def running_node(data: str | Path | None = None, settings: NodeSettings | None =
 
 
 @contextmanager
-def running_app(app: "App", data: str | Path | None = None, *, spark: bool = False) -> "Iterator[AppTester]":
+def running_app(
+    app: "App", data: str | Path | None = None, *, spark: bool = False, state: str = ""
+) -> "Iterator[AppTester]":
     """An app on a node: feed rows, run, look at views, topics and accounts.
 
     Jobs run in this process where what they compute can be computed without Spark. For the others, and for what
     compares with Spark, it is started once, which takes some seconds; `needs_spark` of the tester says why. A session
-    that the process has already is used. With `spark` all jobs run on Spark.
+    that the process has already is used. With `spark` all jobs run on Spark. `state` is where jobs are kept, as of
+    `headwater run --state`.
     """
     from headwater.flow.declare.topology.registered import asks_the_node
     from headwater.flow.run.app_tester import AppTester
@@ -60,4 +63,4 @@ def running_app(app: "App", data: str | Path | None = None, *, spark: bool = Fal
         def start() -> "SparkSession":
             return ending.enter_context(session_for(app.name, node.data / "flows"))
 
-        yield AppTester(app, node, start() if spark else start)
+        yield AppTester(app, node, start() if spark else start, state=state)

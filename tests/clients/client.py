@@ -12,6 +12,7 @@ from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
 
 if TYPE_CHECKING:
+    from tests.clients.sharing import Sharing
     from tests.clients.transactional import Transactional
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -181,6 +182,13 @@ class Client:
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
         """Read `count` records of every partition from its start; the digest of each partition's values."""
+        unoffered()
+
+    def share_consumer(
+        self, group: str, topic: str, *, explicit: bool = True, strict: bool = True, records_max: int = 500
+    ) -> "Sharing":
+        """A member of a share group. `explicit`: it acknowledges by itself, instead of by its next poll. `strict`: it
+        is given no more messages than it may poll, although a batch has more."""
         unoffered()
 
     def transactional(self, transactional_id: str, *, timeout_s: float = 60) -> "Transactional":

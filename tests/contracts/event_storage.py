@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from headwater.errors import ConflictError, UnexpectedEvent, UsageError, WrongVersion
+from headwater.events.storage import EventStorage
 from headwater.log.streams.condition import Append, Expected, Match, StreamWrite, Unless
 from headwater.log.streams.event import NewEvent, Origin, StoredEvent
-from headwater.log.streams.event_topic import CaughtUp, EventTopic, Stored
+from headwater.log.streams.event_topic import CaughtUp, Stored
 
 
 def event(name: str = "Reserved", *, tags: tuple[str, ...] = (), data: bytes = b"{}") -> NewEvent:
@@ -18,13 +19,13 @@ def event(name: str = "Reserved", *, tags: tuple[str, ...] = (), data: bytes = b
 
 
 def append(
-    events: EventTopic, stream: str, *names: str, expected: Expected = "any", request: str = "", **more: Any
+    events: EventStorage, stream: str, *names: str, expected: Expected = "any", request: str = "", **more: Any
 ) -> Stored:
     write = StreamWrite(stream, [event(name) for name in names], expected)
     return events.append(Append((write,), request, **more))
 
 
-def types(events: EventTopic, stream: str, **asked: Any) -> list[str]:
+def types(events: EventStorage, stream: str, **asked: Any) -> list[str]:
     return [one.type for one in events.read(stream, **asked)]
 
 
@@ -34,24 +35,24 @@ class EventStorageContract:
     # -- expected versions -------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("expected", ["any", "none", 0])
-    def test_a_stream_begins_where_nothing_is_expected(self, events: EventTopic, expected: Expected) -> None:
+    def test_a_stream_begins_where_nothing_is_expected(self, events: EventStorage, expected: Expected) -> None:
         assert append(events, "s", "A", expected=expected).version("s") == 1
 
     @pytest.mark.parametrize("expected", ["exists", 1])
-    def test_a_stream_that_should_be_there_is_not(self, events: EventTopic, expected: Expected) -> None:
+    def test_a_stream_that_should_be_there_is_not(self, events: EventStorage, expected: Expected) -> None:
         with pytest.raises(WrongVersion) as refused:
             append(events, "s", "A", expected=expected)
         assert refused.value.actual == 0
         assert list(events.read("s")) == []
 
     @pytest.mark.parametrize("expected", ["any", "exists", 2])
-    def test_a_stream_of_two_events_goes_on(self, events: EventTopic, expected: Expected) -> None:
+    def test_a_stream_of_two_events_goes_on(self, events: EventStorage, expected: Expected) -> None:
         append(events, "s", "A", "B")
         assert append(events, "s", "C", expected=expected).version("s") == 3
         assert types(events, "s") == ["A", "B", "C"]
 
     @pytest.mark.parametrize("expected", ["none", 0, 1, 3])
-    def test_a_stream_of_two_events_is_not_as_expected(self, events: EventTopic, expected: Expected) -> None:
+    def test_a_stream_of_two_events_is_not_as_expected(self, events: EventStorage, expected: Expected) -> None:
         append(events, "s", "A", "B")
         with pytest.raises(WrongVersion) as refused:
             append(events, "s", "C", expected=expected)
@@ -59,37 +60,37 @@ class EventStorageContract:
         assert types(events, "s") == ["A", "B"]
 
     @pytest.mark.parametrize("expected", [-1, "newest", True])
-    def test_what_cannot_be_expected_is_said(self, events: EventTopic, expected: Any) -> None:
+    def test_what_cannot_be_expected_is_said(self, events: EventStorage, expected: Any) -> None:
         with pytest.raises(UsageError):
             append(events, "s", "A", expected=expected)
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("expected", ["any", "none", 0])
-    def test_a_request_that_comes_again_answers_as_the_first(self, events: EventTopic, expected: Expected) -> None:
+    def test_a_request_that_comes_again_answers_as_the_first(self, events: EventStorage, expected: Expected) -> None:
         first = append(events, "s", "A", "B", expected=expected, request="r")
         append(events, "s", "C")
         again = append(events, "s", "A", "B", expected=expected, request="r")
         assert (again.events, again.repeated) == (first.events, True)
         assert types(events, "s") == ["A", "B", "C"]
 
-    def test_a_request_of_one_stream_is_not_one_of_another(self, events: EventTopic) -> None:
+    def test_a_request_of_one_stream_is_not_one_of_another(self, events: EventStorage) -> None:
         append(events, "s", "A", request="r")
         assert not append(events, "t", "A", request="r").repeated
 
-    def test_a_refused_request_may_be_stored_later(self, events: EventTopic) -> None:
+    def test_a_refused_request_may_be_stored_later(self, events: EventStorage) -> None:
         with pytest.raises(WrongVersion):
             append(events, "s", "A", expected=1, request="r")
         assert not append(events, "s", "A", expected=0, request="r").repeated
 
-    def test_what_a_request_stored_can_be_asked(self, events: EventTopic) -> None:
+    def test_what_a_request_stored_can_be_asked(self, events: EventStorage) -> None:
         stored = append(events, "s", "A", "B", request="r")
         found = events.find_request("s", "r")
         assert found is not None
         assert found.events == stored.events
         assert events.find_request("s", "q") is None
 
-    def test_one_request_at_the_same_time_is_stored_once(self, events: EventTopic) -> None:
+    def test_one_request_at_the_same_time_is_stored_once(self, events: EventStorage) -> None:
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(lambda _: append(events, "s", "A", request="r"), range(16)))
         assert [answer.repeated for answer in answers].count(False) == 1
@@ -97,13 +98,13 @@ class EventStorageContract:
 
     # -- several streams ---------------------------------------------------------------------------------------------
 
-    def test_several_streams_are_written_together(self, events: EventTopic) -> None:
+    def test_several_streams_are_written_together(self, events: EventStorage) -> None:
         writes = (StreamWrite("s", [event("A")], "none"), StreamWrite("t", [event("B"), event("C")], "none"))
         stored = events.append(Append(writes))
         assert [(one.stream, one.version) for one in stored.events] == [("s", 1), ("t", 1), ("t", 2)]
         assert (types(events, "s"), types(events, "t")) == (["A"], ["B", "C"])
 
-    def test_nothing_is_written_if_one_stream_is_not_as_expected(self, events: EventTopic) -> None:
+    def test_nothing_is_written_if_one_stream_is_not_as_expected(self, events: EventStorage) -> None:
         append(events, "t", "X")
         writes = (StreamWrite("s", [event("A")]), StreamWrite("t", [event("B")], "none"))
         with pytest.raises(WrongVersion):
@@ -112,7 +113,7 @@ class EventStorageContract:
 
     # -- conditions on events of all streams -------------------------------------------------------------------------
 
-    def test_an_event_that_is_excluded_keeps_the_append_out(self, events: EventTopic) -> None:
+    def test_an_event_that_is_excluded_keeps_the_append_out(self, events: EventStorage) -> None:
         seat = Match(("Reserved",), ("seat:7",))
         stored = events.append(Append((StreamWrite("ada", [event(tags=("seat:7", "user:ada"))]),)))
         after = stored.events[-1].position.offset
@@ -123,18 +124,18 @@ class EventStorageContract:
         assert events.append(Append((bob,), unless=Unless((seat,), after))).version("bob") == 1
 
     @pytest.mark.parametrize("match", [Match(("Paid",)), Match((), ("seat:8",)), Match(("Reserved",), ("seat:7", "x"))])
-    def test_other_types_and_tags_do_no_harm(self, events: EventTopic, match: Match) -> None:
+    def test_other_types_and_tags_do_no_harm(self, events: EventStorage, match: Match) -> None:
         events.append(Append((StreamWrite("ada", [event(tags=("seat:7",))]),)))
         assert append(events, "bob", "Reserved", unless=Unless((match,))).version("bob") == 1
 
-    def test_no_event_at_all_can_be_the_condition(self, events: EventTopic) -> None:
+    def test_no_event_at_all_can_be_the_condition(self, events: EventStorage) -> None:
         assert append(events, "s", "A", unless=Unless((Match(),))).version("s") == 1
         with pytest.raises(UnexpectedEvent):
             append(events, "t", "A", unless=Unless((Match(),)))
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def test_an_event_is_read_as_it_was_written(self, events: EventTopic) -> None:
+    def test_an_event_is_read_as_it_was_written(self, events: EventStorage) -> None:
         origin = Origin(correlation="order-1", causation="cart-7", user="ada")
         written = NewEvent(
             "Reserved", b'{"user": "\xc3\xa5"}', ("seat:7",), id="e1", schema=3, until_ms=5, origin=origin
@@ -147,7 +148,7 @@ class EventStorageContract:
         assert (found.request, found.origin) == ("r", origin)
         assert found.time_ms > 0
 
-    def test_a_stream_is_read_both_ways_and_in_part(self, events: EventTopic) -> None:
+    def test_a_stream_is_read_both_ways_and_in_part(self, events: EventStorage) -> None:
         append(events, "s", "A", "B", "C", "D")
         append(events, "t", "X")
         assert types(events, "s", after=2) == ["C", "D"]
@@ -157,7 +158,7 @@ class EventStorageContract:
         assert [events.version(stream) for stream in ("s", "t", "u")] == [4, 1, 0]
         assert events.streams() == ["s", "t"]
 
-    def test_a_long_stream_among_others_is_read_in_order(self, events: EventTopic) -> None:
+    def test_a_long_stream_among_others_is_read_in_order(self, events: EventStorage) -> None:
         for number in range(30):
             append(events, f"other-{number}", "X")
             append(events, "s", *[f"E{number}-{row}" for row in range(40)])
@@ -166,7 +167,7 @@ class EventStorageContract:
         assert types(events, "s", backwards=True) == expected[::-1]
         assert [one.version for one in events.read("s")] == [*range(1, 1201)]
 
-    def test_pages_lead_through_all_events_once(self, events: EventTopic) -> None:
+    def test_pages_lead_through_all_events_once(self, events: EventStorage) -> None:
         for number in range(7):
             append(events, f"s{number % 3}", f"E{number}")
         found: list[StoredEvent] = []
@@ -180,13 +181,13 @@ class EventStorageContract:
         append(events, "s0", "new")
         assert [one.type for one in events.page(page.offsets).events] == ["new"]
 
-    def test_pages_of_a_type_or_a_tag_hold_no_others(self, events: EventTopic) -> None:
+    def test_pages_of_a_type_or_a_tag_hold_no_others(self, events: EventStorage) -> None:
         events.append(Append((StreamWrite("s", [event("A", tags=("t",)), event("B", tags=("t", "u")), event("A")]),)))
         assert [one.version for one in events.page(match=Match(("A",))).events] == [1, 3]
         assert [one.version for one in events.page(match=Match((), ("t",))).events] == [1, 2]
         assert [one.version for one in events.page(match=Match(("A", "B"), ("t", "u"))).events] == [2]
 
-    def test_a_subscription_says_when_it_has_caught_up_and_goes_on(self, events: EventTopic) -> None:
+    def test_a_subscription_says_when_it_has_caught_up_and_goes_on(self, events: EventStorage) -> None:
         append(events, "s", "A", "B")
         subscription = events.subscribe(timeout=30)
         assert [one.type for one in islice(subscription, 2) if isinstance(one, StoredEvent)] == ["A", "B"]
@@ -199,12 +200,12 @@ class EventStorageContract:
         resumed = events.subscribe(caught_up.offsets, timeout=30)
         assert next(resumed) == live
 
-    def test_an_empty_topic_is_caught_up_at_once(self, events: EventTopic) -> None:
+    def test_an_empty_topic_is_caught_up_at_once(self, events: EventStorage) -> None:
         assert isinstance(next(events.subscribe(timeout=30)), CaughtUp)
 
     # -- writers at the same time ------------------------------------------------------------------------------------
 
-    def test_no_update_is_lost_and_none_is_doubled(self, events: EventTopic) -> None:
+    def test_no_update_is_lost_and_none_is_doubled(self, events: EventStorage) -> None:
         """Each writer counts: it appends the number that comes after the newest one it has read."""
 
         def count(writer: int) -> int:
@@ -227,7 +228,7 @@ class EventStorageContract:
 
     # -- later -------------------------------------------------------------------------------------------------------
 
-    def test_all_of_it_is_there_after_a_restart(self, events: EventTopic, again: Callable[[], EventTopic]) -> None:
+    def test_all_of_it_is_there_after_a_restart(self, events: EventStorage, again: Callable[[], EventStorage]) -> None:
         append(events, "s", "A", "B", request="r")
         events.append(Append((StreamWrite("t", [event("C", tags=("x",))]),)))
         before = [list(events.read(stream)) for stream in ("s", "t")]

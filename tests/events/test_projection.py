@@ -16,7 +16,7 @@ from tests.events.theatre import Seat
 def test_a_view_of_seats_follows_their_events() -> None:
     app = hw.App("theatre")
     with running_app(app) as tester:
-        store = ev.EventStore.on(tester.node.log)  # type: ignore[attr-defined]  (a node, as its protocol does not say)
+        store = ev.EventStore.on(tester.node.log)
         latest = store.stream(app, Seat).latest("event_key").select("event_key", "event_type", "user")
         app.view(name="seats", key="event_key")(lambda: latest)
         store.handle(Seat, "12A", "reserve", user="ada")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import headwater.events as ev
 from headwater.clock import ManualClock
+from headwater.errors import DiskFull
 from headwater.events.folding import fold
 from headwater.events.snapshots import Snapshots
 from headwater.log.log import Log
@@ -175,3 +176,15 @@ def test_a_snapshot_with_a_tentative_event_in_it(monkeypatch: pytest.MonkeyPatch
 def test_a_snapshot_that_outlives_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, Snapshots, "newest", "and snapshot.fingerprint == fingerprint", "")
     assert differences(LIFE) != []
+
+
+def test_a_snapshot_that_cannot_be_kept_does_no_harm(
+    store: ev.EventStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(stream: str, loaded: object) -> None:
+        raise DiskFull("events-snapshots", 0)
+
+    monkeypatch.setattr(store._snapshots, "save", full)
+    assert store.handle(counter(), "1", "add", amount=0).version == 8
+    assert store.handle(counter(), "1", "add", amount=0).version == 9
+    assert "no snapshot of Counter 1" in caplog.text

@@ -93,6 +93,13 @@ def test_who_and_why_is_kept(store: ev.EventStore) -> None:
     assert (event.origin, event.request) == (ev.Origin(correlation="order-1", causation="r", user="ada"), "r")
 
 
+def test_a_story_is_what_happened_under_one_correlation(store: ev.EventStore) -> None:
+    for number in range(1200):
+        origin = ev.Origin(correlation=f"order-{number % 400}")
+        store.handle(Seat, str(number), "reserve", user="ada", origin=origin)
+    assert [one.stream for one in store.story("order-7")] == ["Seat-7", "Seat-407", "Seat-807"]
+
+
 def test_the_state_of_a_version_and_of_a_time(store: ev.EventStore, clock: ManualClock) -> None:
     store.handle(Seat, "1", "reserve", user="ada")
     then = clock.now_ms()

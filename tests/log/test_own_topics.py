@@ -71,7 +71,9 @@ def test_the_topic_of_group_offsets_is_one_of_them() -> None:
 
 
 def test_every_setting_that_can_refuse_a_record_is_among_those_that_are_said() -> None:
-    refusing = {name for name in DEFINITIONS if ("max" in name and ("message" in name)) or "full" in name or "append" in name}
+    refusing = {
+        name for name in DEFINITIONS if ("max" in name and ("message" in name)) or "full" in name or "append" in name
+    }
     assert refusing == TAKES_ALL.keys()
 
 

@@ -69,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give up when a captured database could not be reached so often in a row "
         f"(default: {CAPTURE_ATTEMPTS} with --once, half a minute; else never)",
     )
+    parser.add_argument(
+        "--state", metavar="URL", default="",
+        help="keep state and checkpoint there, not in the data directory: s3://BUCKET/PATH, gs://…, abfs://…, or a "
+        "folder; a run that starts takes its jobs over from any other",
+    )  # fmt: skip
     add_spark(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -106,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = RunSettings(
             arguments.data, address, arguments.once, arguments.rows_per_batch or ROWS_PER_BATCH,
             direct=arguments.kafka is None, retries=retries_of(arguments, app),
+            state=arguments.state,
         )  # fmt: skip
 
         def tell(sentence: str) -> None:

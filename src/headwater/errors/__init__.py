@@ -24,6 +24,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedRequest
     │   ├── LoginRefused
     │   ├── NotAllowed
+    │   ├── UnknownQueue
     │   └── UnsafeBind
     ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
@@ -56,6 +57,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── GroupNotEmpty
     │   ├── UnknownGroup
     │   ├── GroupFull
+    │   ├── NotAcquired
     │   └── SubscribedToTopic
     ├── UnavailableError          try again later, unchanged
     │   ├── TopicFull             (a topic that rejects says so: trying again helps only once space is made)
@@ -97,6 +99,7 @@ The branches answer the caller's only question: may I try again?
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
         │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
         ├── JobRefused            a checkpoint, a view or an output is not this job's
+        ├── JobTakenOver          another driver has taken the job
         ├── TopicRecreated        a topic is not the one that a job has read
         ├── LogTruncated          what a job has read of a partition is no longer there
         ├── JvmEnded              Spark's JVM has ended; start again, unchanged
@@ -143,6 +146,7 @@ from headwater.errors.flows import (
     InvalidQuery,
     InvalidSchema,
     JobRefused,
+    JobTakenOver,
     JvmEnded,
     LogTruncated,
     NotComparable,
@@ -189,6 +193,7 @@ from headwater.errors.log import (
     LogClosed,
     LoginRefused,
     MemberIdRequired,
+    NotAcquired,
     NotAllowed,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -208,6 +213,7 @@ from headwater.errors.log import (
     UnknownGroup,
     UnknownMember,
     UnknownPartition,
+    UnknownQueue,
     UnknownTopic,
     UnknownTransaction,
     UnreleasedInstance,
@@ -286,12 +292,14 @@ __all__ = [
     "InvalidTransactionTimeout",
     "InvalidVersion",
     "JobRefused",
+    "JobTakenOver",
     "JvmEnded",
     "LogClosed",
     "LogTruncated",
     "LoginRefused",
     "MemberIdRequired",
     "NoOwnCompatibility",
+    "NotAcquired",
     "NotAllowed",
     "NotComparable",
     "NotYetDeleted",
@@ -337,6 +345,7 @@ __all__ = [
     "UnknownHook",
     "UnknownMember",
     "UnknownPartition",
+    "UnknownQueue",
     "UnknownSchema",
     "UnknownSubject",
     "UnknownTopic",

@@ -1,6 +1,7 @@
 """Errors of flows and views, and of requests to a node."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from headwater.errors.branches import HeadwaterError
@@ -60,6 +61,15 @@ class InvalidFormat(InvalidDeclaration):
 
 class JobRefused(FlowError):
     """A checkpoint, a view or an output does not belong to this job, or no longer fits it."""
+
+
+class JobTakenOver(FlowError):
+    """Another driver has taken the job: whatever this one still writes is refused."""
+
+    def __init__(self, job: str, owner: str, at_ms: int) -> None:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        super().__init__(f"job {job} was taken over by {owner} at {at}; this process stops")
+        self.job, self.owner, self.at_ms = job, owner, at_ms
 
 
 ANOTHER_LOG = "Remove the job's folder (flows/APP/JOB in the data directory): it starts over with what the topic holds."
@@ -165,7 +175,7 @@ class StateUnavailable(FlowError):
 
     def __init__(self, path: str, cause: str) -> None:
         super().__init__(f"state file {path} cannot be reached: {cause}")
-        self.path = path
+        self.path, self.cause = path, cause
         self.hint = "Look after that file system; the batch may be run again, unchanged."
 
 

@@ -260,6 +260,23 @@ class SubscribedToTopic(ConflictError):
     """Offsets of a topic that the group is reading cannot be deleted."""
 
 
+class UnknownQueue(UsageError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'there is no queue "{name}"')
+        self.name = name
+        self.hint = 'A queue is made by its first consumer; "headwater queue list" shows those that exist.'
+
+
+class NotAcquired(ConflictError):
+    """A consumer decides about messages that it does not hold, or holds no more."""
+
+    def __init__(self, first: int, last: int) -> None:
+        said = f"message {first} is" if first == last else f"messages {first} to {last} are"
+        super().__init__(f"{said} not held by this consumer")
+        self.first, self.last = first, last
+        self.hint = "The lock has ended, or it was acknowledged before: it may be with another consumer by now."
+
+
 class TopicFull(UnavailableError):
     """The partition has reached retention.bytes and its policy keeps old records."""
 

@@ -1,5 +1,6 @@
 """The store of aggregates: commands in, events on the log, state back."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from headwater.clock import Clock, SystemClock
-from headwater.errors import Rejected, UsageError, WrongVersion
+from headwater.errors import HeadwaterError, Rejected, UsageError, WrongVersion
 from headwater.events.aggregate import Aggregate, Confirmed
 from headwater.events.folding import Loaded, decide, expire, fold, to_store
 from headwater.events.process import Process
@@ -21,6 +22,8 @@ from headwater.log.log import Log
 from headwater.log.streams.condition import Append, StreamWrite
 from headwater.log.streams.event import Origin, StoredEvent
 from headwater.log.streams.event_topic import EventTopic
+
+logger = logging.getLogger("headwater.events")
 
 ATTEMPTS = 20
 """How often a command is decided again because other writers were quicker."""
@@ -154,8 +157,15 @@ class EventStore:
         stored = self.events.append(Append((StreamWrite(stream, events, version),), id))
         every = aggregate.snapshot_every
         if every and stored.version(stream) // every > version // every:
-            self._snapshots.save(stream, self._load(aggregate, key))
+            self._keep_snapshot(aggregate, key)
         return Done(stored.version(stream), stored.position, stored.events, stored.repeated)
+
+    def _keep_snapshot(self, aggregate: type[Aggregate], key: str) -> None:
+        """The events are stored by now: that a shortcut could not be, must not look as if they were not."""
+        try:
+            self._snapshots.save(aggregate._definition.stream(key), self._load(aggregate, key))
+        except HeadwaterError as error:
+            logger.warning("no snapshot of %s %s could be kept: %s", aggregate.__name__, key, error)
 
     def confirm(self, aggregate: type[Aggregate], key: str, event_id: str, *, id: str = "") -> Done:
         """A tentative event stays. Rejected if it is not there, or not any more: its time may be up."""
@@ -209,6 +219,14 @@ class EventStore:
         events = list(self.events.read(definition.stream(key)))
         for end, event in enumerate(events, start=1):
             yield Step(event, definition.state(fold(definition, key, events[:end]).state))
+
+    def story(self, correlation: str) -> Iterator[StoredEvent]:
+        """Events of all aggregates that belong to one correlation, in their order. Reads the whole topic."""
+        page, ended = self.events.page(), False
+        while not ended:
+            yield from (one for one in page.events if one.origin.correlation == correlation)
+            ended = page.caught_up
+            page = page if ended else self.events.page(page.offsets)
 
     def stream(self, app: Declares, aggregate: type[Aggregate]) -> Any:
         """The events of all aggregates of a class as a stream of an app (hw.App), for views and topics: the fields of

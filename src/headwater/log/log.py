@@ -17,14 +17,13 @@ data/
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Unpack
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import (
@@ -43,6 +42,7 @@ from headwater.errors import (
 )
 from headwater.log.appended import Owner
 from headwater.log.archive import Archive
+from headwater.log.disk_errors import disk_errors_as_unavailable
 from headwater.log.identity import (
     IDENTITY,
     Identity,
@@ -82,6 +82,9 @@ from headwater.settings import LogSettings, milliseconds
 
 if TYPE_CHECKING:
     from headwater.log.groups.offsets import GroupOffsets
+    from headwater.log.queues.consumer import QueueConsumer
+    from headwater.log.queues.opening import QueueArguments
+    from headwater.log.queues.queues import Queues
     from headwater.log.transactions.coordinator import Transactions
     from headwater.log.transactions.in_process import OpenTransaction
 
@@ -92,23 +95,6 @@ PRODUCER_ID_BLOCK = 1_000
 PRODUCER_ID_MARGIN = 1_000_000  # over which a restored identity steps; there are 2**63 ids
 CLEAN_STOP = "clean-stop"
 TRANSACTIONS_TOPIC = "__transaction_state"
-
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-
-def _disk_errors_as_unavailable(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Wraps a method so that callers see an OSError of the disk as the cause of an UnavailableError."""
-
-    @wraps(method)
-    def wrapped(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
-        try:
-            return method(*args, **named)
-        except OSError as error:
-            raise UnavailableError(f"the disk failed: {error}") from error
-
-    return wrapped
 
 
 class Log:
@@ -151,6 +137,7 @@ class Log:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._group_offsets: GroupOffsets | None = None
         self._transactions: Transactions | None = None
+        self._queues: Queues | None = None
         self._doubt: str | None = None
         # A disk that is simulated must see the same calls in the same order every time, so nothing runs beside.
         self._pool = ThreadPoolExecutor(1, "headwater-log") if isinstance(storage, LocalStorage) else None
@@ -256,7 +243,7 @@ class Log:
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Topic:
         """Make a topic; it exists for good when this returns."""
         topic = self.planned_topic(name, partitions=partitions, configs=configs)
@@ -284,7 +271,7 @@ class Log:
         configs = dict(configs or {})
         return Topic(name, uuid.uuid4(), partitions, configs, self._settings(configs))
 
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def delete_topic(self, name: str) -> None:
         """Remove a topic and all its records; also one that is offline."""
         with self._lock:
@@ -317,10 +304,11 @@ class Log:
         remove_partitions(self.storage, topic)  # early: on a full disk, what follows needs the space
         if not topic.internal:
             self.group_offsets.forget_topic(topic.name)
+            self.queues.forget_topic(topic.name)
         remove_mark(self.storage, topic)
         del self._half_deleted[topic.name]
 
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def alter_topic(self, name: str, configs: Mapping[str, str | None]) -> Topic:
         """Change the named settings; None brings one back to its default."""
         with self._lock:
@@ -340,7 +328,7 @@ class Log:
                 partition.change_settings(topic.settings)
             return topic
 
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def add_partitions(self, name: str, total: int) -> Topic:
         """Grow a topic to `total` partitions. Keys may go to other partitions from here on, as in Kafka."""
         with self._lock:
@@ -498,7 +486,7 @@ class Log:
         return follower.records(offset=offset, time_ms=time_ms, timeout=timeout)
 
     @property
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def group_offsets(self) -> "GroupOffsets":
         """Committed offsets of consumer groups."""
         with self._lock:
@@ -509,7 +497,7 @@ class Log:
             return self._group_offsets
 
     @property
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def transactions(self) -> "Transactions":
         """The coordinator of transactions."""
         with self._lock:
@@ -529,7 +517,21 @@ class Log:
         self._raise_if_closed()
         return run_transaction(self, transactional_id, timeout_ms=milliseconds(timeout))
 
-    @_disk_errors_as_unavailable
+    @property
+    @disk_errors_as_unavailable
+    def queues(self) -> "Queues":
+        with self._lock:
+            if self._queues is None:
+                from headwater.log.queues.queues import Queues
+
+                self._queues = Queues(self)
+            return self._queues
+
+    def queue(self, name: str, topics: Sequence[str] = (), **said: "Unpack[QueueArguments]") -> "QueueConsumer":
+        """A consumer of a queue, for a `with` block; see headwater.log.queues.opening."""
+        return self.queues.open(name, topics, **said)
+
+    @disk_errors_as_unavailable
     def next_producer_id(self) -> int:
         """An id that no producer has had before, also across crashes: ids are reserved in durable blocks."""
         with self._lock:
@@ -542,7 +544,7 @@ class Log:
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
 
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def maintain(self) -> None:
         """One pass of retention, compaction, archiving, checkpoints and time-outs of transactions."""
         self._raise_if_closed()
@@ -569,7 +571,7 @@ class Log:
         if self._doubt is not None:
             raise UnavailableError(f"a folder could not be synced ({self._doubt}); restart before making anything new")
 
-    @_disk_errors_as_unavailable
+    @disk_errors_as_unavailable
     def close(self) -> None:
         """Stop cleanly: everything is synced, and the next opening reads nothing again."""
         with self._lock:

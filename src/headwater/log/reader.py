@@ -9,6 +9,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from headwater.errors import (
     CorruptBatch,
@@ -162,6 +163,36 @@ def read_batches(
             if found.slices:
                 raise _damaged(partition, offset, data, "")
             return
+
+
+class StoredBatch(NamedTuple):
+    """A batch as it was sent, with its header read."""
+
+    header: BatchHeader
+    data: memoryview
+
+
+def read_stored(
+    partition: Partition, offset: int, *, bytes_max: int, committed: bool = True
+) -> tuple[list[StoredBatch], int]:
+    """Returns whole batches from the one that holds an offset on, and the offset after them: the same one at the end.
+
+    There are no markers among them and, with `committed`, none of an open or aborted transaction. DamagedRange if the
+    first one cannot be believed.
+    """
+    found = _found(partition, offset, committed=committed, bytes_max=bytes_max)
+    aborted = AbortedBatches(partition.aborted_between(offset, found.end_offset) if committed else ())
+    batches: list[StoredBatch] = []
+    following = offset
+    for piece in found.slices:
+        data = _bytes_of(partition, piece)
+        while len(data) >= HEADER_BYTES and HEADER_BYTES <= (header := read_header(data)).size <= len(data):
+            if not header.control and header not in aborted:
+                batches.append(StoredBatch(header, data[: header.size]))
+            following, data = header.next_offset, data[header.size :]
+        if following == offset and len(data):
+            raise _damaged(partition, offset, data, "")
+    return batches, following
 
 
 def read_at(partition: Partition, offsets: Sequence[int], decompressed_bytes_max: int) -> Iterator[Record]:

@@ -33,7 +33,9 @@ NAME_LENGTH_MAX = 249
 DIRECTORY = "topics"
 KINDS = ("json", "gone", "copy")
 ACCESS_TOPIC, AUDIT_TOPIC = "__headwater_access", "__headwater_audit"
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "_schemas", ACCESS_TOPIC, AUDIT_TOPIC})
+INTERNAL = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__queue_state", "_schemas", ACCESS_TOPIC, AUDIT_TOPIC}
+)
 """Topics a node keeps for itself. Other names may begin with underscores too."""
 
 SECRET = frozenset({ACCESS_TOPIC})

@@ -24,7 +24,7 @@ class Definition(NamedTuple):
     parse: Callable[[str], Any]
 
 
-def _integer(low: int, high: int = FOREVER) -> Callable[[str], int]:
+def integer(low: int, high: int = FOREVER) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = int(text)
         if not low <= value <= high:
@@ -41,7 +41,7 @@ def _ratio(text: str) -> float:
     return value
 
 
-def _choice(*choices: str) -> Callable[[str], str]:
+def choice(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
             raise ValueError(f"it must be one of {', '.join(choices)}")
@@ -50,8 +50,8 @@ def _choice(*choices: str) -> Callable[[str], str]:
     return parse
 
 
-def _boolean(text: str) -> bool:
-    return _choice("true", "false")(text.lower()) == "true"
+def boolean(text: str) -> bool:
+    return choice("true", "false")(text.lower()) == "true"
 
 
 def _gzip_level(text: str) -> int:
@@ -80,62 +80,62 @@ _TABLE = (
     Definition(
         "retention.ms", "long", "604800000",
         "How long after its arrival a record is kept; -1 is for ever.",
-        _integer(-1),
+        integer(-1),
     ),
-    Definition("retention.bytes", "long", "-1", "How large a partition may grow; -1 is without bound.", _integer(-1)),
+    Definition("retention.bytes", "long", "-1", "How large a partition may grow; -1 is without bound.", integer(-1)),
     Definition(
         "segment.bytes", "int", "1073741824",
         "Size at which a new segment file is begun.",
-        _integer(14, 2**31 - 1),
+        integer(14, 2**31 - 1),
     ),
-    Definition("segment.ms", "long", "604800000", "Age at which a new segment file is begun.", _integer(1)),
-    Definition("index.interval.bytes", "int", "4096", "Bytes between two entries of an index.", _integer(0, 2**31 - 1)),
+    Definition("segment.ms", "long", "604800000", "Age at which a new segment file is begun.", integer(1)),
+    Definition("index.interval.bytes", "int", "4096", "Bytes between two entries of an index.", integer(0, 2**31 - 1)),
     Definition(
         "max.message.bytes", "int", "1048588",
         "Largest batch that is accepted, as sent.",
-        _integer(0, 2**31 - 1),
+        integer(0, 2**31 - 1),
     ),
     Definition(
         "max.decompressed.message.bytes", "int", "33554432",
         "Largest content of a compressed batch that is accepted, but at least max.message.bytes; and not more than "
         "1,100 times the batch, where that is more than max.message.bytes.",
-        _integer(1, 128 * 1024**2),
+        integer(1, 128 * 1024**2),
     ),
     Definition(
         "message.timestamp.type", "string", "CreateTime",
         "Whose clock stamps records: the producer's (CreateTime) or the log's (LogAppendTime).",
-        _choice("CreateTime", "LogAppendTime"),
+        choice("CreateTime", "LogAppendTime"),
     ),
     Definition(
         "message.timestamp.before.max.ms", "long", str(FOREVER),
         "How far in the past a producer's timestamp may lie.",
-        _integer(0),
+        integer(0),
     ),
     Definition(
         "message.timestamp.after.max.ms", "long", "3600000",
         "How far in the future a producer's timestamp may lie.",
-        _integer(0),
+        integer(0),
     ),
     Definition(
         "min.cleanable.dirty.ratio", "double", "0.5",
         "Share of uncompacted bytes from which compaction starts.",
         _ratio,
     ),
-    Definition("min.compaction.lag.ms", "long", "0", "How long a record stays uncompacted at least.", _integer(0)),
+    Definition("min.compaction.lag.ms", "long", "0", "How long a record stays uncompacted at least.", integer(0)),
     Definition(
         "max.compaction.lag.ms", "long", str(FOREVER),
         "How long a record stays uncompacted at most.",
-        _integer(1),
+        integer(1),
     ),
     Definition(
         "delete.retention.ms", "long", "86400000",
         "How long tombstones stay after the compaction that first met them.",
-        _integer(0),
+        integer(0),
     ),
     Definition(
         "compression.type", "string", "producer",
         "How batches are stored: as sent (producer), or compressed again as gzip, snappy, lz4, zstd or uncompressed.",
-        _choice("producer", "uncompressed", *CODECS[1:]),
+        choice("producer", "uncompressed", *CODECS[1:]),
     ),
     Definition(
         "compression.gzip.level", "int", "-1",
@@ -145,37 +145,37 @@ _TABLE = (
     Definition(
         "compression.zstd.level", "int", "3",
         "Level of zstd where compression.type is zstd.",
-        _integer(-131072, 22),
+        integer(-131072, 22),
     ),
     Definition(
         "remote.storage.enable", "boolean", "false",
         "Move sealed segments to the archive, where they stay readable.",
-        _boolean,
+        boolean,
     ),
     Definition(
         "remote.log.copy.disable", "boolean", "false",
         "Move nothing more to the archive; what is there stays readable.",
-        _boolean,
+        boolean,
     ),
     Definition(
         "local.retention.ms", "long", "-2",
         "How long an archived segment also stays on the local disk; -2 is as long as retention.ms.",
-        _integer(-2),
+        integer(-2),
     ),
     Definition(
         "local.retention.bytes", "long", "-2",
         "How many bytes stay on the local disk beside the archive; -2 is as many as retention.bytes.",
-        _integer(-2),
+        integer(-2),
     ),
     Definition(
         "headwater.full.policy", "string", "drop-oldest",
         "What a partition at retention.bytes does: drop-oldest, block (producers wait) or reject.",
-        _choice("drop-oldest", "block", "reject"),
+        choice("drop-oldest", "block", "reject"),
     ),
     Definition(
         "headwater.append.policy", "string", "any",
         "Who may append: any producer, or conditional appends only, which check versions of streams.",
-        _choice("any", "conditional"),
+        choice("any", "conditional"),
     ),
 )  # fmt: skip
 
@@ -185,39 +185,39 @@ _KEPT = (
     Definition(
         "compression.lz4.level", "int", "9",
         "Kept and shown: the lz4 of this node has one level, the quick one.",
-        _integer(1, 17),
+        integer(1, 17),
     ),
     Definition(
         "min.insync.replicas", "int", "1",
         "Kept and shown: there is one copy on one machine, and acks=all waits for its disk.",
-        _integer(1, 2**31 - 1),
+        integer(1, 2**31 - 1),
     ),
     Definition(
         "flush.messages", "long", str(FOREVER),
         "Kept and shown: a record sent with acks=all is synced before its answer, all others at each upkeep.",
-        _integer(1),
+        integer(1),
     ),
-    Definition("flush.ms", "long", str(FOREVER), "Kept and shown, as flush.messages.", _integer(0)),
+    Definition("flush.ms", "long", str(FOREVER), "Kept and shown, as flush.messages.", integer(0)),
     Definition(
         "segment.jitter.ms", "long", "0",
         "Kept and shown: the segments of one node need not be begun at different times.",
-        _integer(0),
+        integer(0),
     ),
     Definition(
         "segment.index.bytes", "int", "10485760",
         "Kept and shown: indexes grow as they must.",
-        _integer(4, 2**31 - 1),
+        integer(4, 2**31 - 1),
     ),
     Definition(
         "file.delete.delay.ms", "long", "60000",
         "Kept and shown: readers keep a deleted file until they are done.",
-        _integer(0),
+        integer(0),
     ),
-    Definition("preallocate", "boolean", "false", "Kept and shown: files grow as they are written.", _boolean),
+    Definition("preallocate", "boolean", "false", "Kept and shown: files grow as they are written.", boolean),
     Definition(
         "unclean.leader.election.enable", "boolean", "false",
         "Kept and shown: there is no other leader.",
-        _boolean,
+        boolean,
     ),
     Definition(
         "leader.replication.throttled.replicas", "list", "",
@@ -232,7 +232,7 @@ _KEPT = (
     Definition(
         "remote.log.delete.on.disable", "boolean", "false",
         "Kept and shown: what is in the archive when it is switched off stays there.",
-        _boolean,
+        boolean,
     ),
 )  # fmt: skip
 
@@ -319,11 +319,11 @@ class TopicSettings:
         for name in configs:
             if name not in DEFINITIONS:
                 raise InvalidSetting(name, configs[name], "no topic setting has this name")
-        values = {name.replace(".", "_"): _parsed(d, configs.get(name, d.default)) for name, d in DEFINITIONS.items()}
+        values = {name.replace(".", "_"): parsed(d, configs.get(name, d.default)) for name, d in DEFINITIONS.items()}
         return cls(**{field.name: values[field.name] for field in fields(cls)})
 
 
-def _parsed(definition: Definition, text: str) -> Any:
+def parsed(definition: Definition, text: str) -> Any:
     try:
         return definition.parse(text)
     except ValueError as error:

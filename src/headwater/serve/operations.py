@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from headwater.errors import TopicOffline, UnknownGroup, UnknownPartition, UnknownTopic
+from headwater.errors import TopicOffline, UnavailableError, UnknownGroup, UnknownPartition, UnknownQueue, UnknownTopic
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.groups.offsets import CommittedOffset
 from headwater.log.log import Log
@@ -16,6 +16,7 @@ GROUP = text("group", "the name of the group", in_path=True)
 FLOW = text("flow", "the name of the flow, as APP.JOB", in_path=True)
 CAPTURE = text("capture", "the name of the capture", in_path=True)
 ALERT = text("alert", "the name of the alert, as APP.ALERT", in_path=True)
+SHARE = "share"
 OBJECT: dict[str, Any] = {"type": "object"}
 LIST: dict[str, Any] = {"type": "array", "items": OBJECT}
 GROUP_SCHEMA: dict[str, Any] = {
@@ -148,6 +149,8 @@ class Operations:
             return {}  # the topic of offsets is offline, which the list of topics reports
 
     def _group(self, group: DescribedGroup) -> dict[str, Any]:
+        if group.kind == SHARE:
+            return self._share_group(group)
         partitions = []
         for partition, committed in sorted(self._committed(group.id).items()):
             try:
@@ -163,6 +166,22 @@ class Operations:
             "lag": sum(one["lag"] for one in partitions),
             "partitions": partitions,
         }
+
+    def _share_group(self, group: DescribedGroup) -> dict[str, Any]:
+        """Its lag is the messages that are not done."""
+        try:
+            described = self._log.queues.get(group.id).describe()
+        except (UnknownQueue, UnavailableError):
+            described = []
+        partitions = [
+            {"topic": one.topic, "partition": one.partition, "offset": one.start, "end": one.end, "lag": one.depth}
+            for one in described
+        ]
+        consumers = {consumer for one in described for consumer in one.consumers}
+        return {
+            "name": group.id, "state": str(group.state), "members": len(consumers),
+            "lag": sum(one.depth for one in described), "partitions": partitions,
+        }  # fmt: skip
 
     def flows(self, asked: Asked) -> Sequence[Mapping[str, Any]]:
         return self._sources.flows()

@@ -49,7 +49,7 @@ def cluster(operation: Operation) -> Callable[..., Sequence[Need]]:
 
 ROWS: Sequence[Row] = (
     # Lists leave out what the client may not see (LISTS).
-    *(Row(LOOKING, path, nothing) for path in ("topics", "views", "groups", "flows", "captures", "subjects")),
+    *(Row(LOOKING, path, nothing) for path in ("topics", "views", "groups", "queues", "flows", "captures", "subjects")),
     *(Row(LOOKING, path, nothing) for path in ("", "ui", "ui/*", "health", "ready", "openapi.json", "schemas/types")),
     Row(LOOKING, "topics/{}", of(DESCRIBE, "topic")),
     Row(LOOKING, "topics/{}/*", of(READ, "topic")),
@@ -65,6 +65,7 @@ ROWS: Sequence[Row] = (
     Row(LOOKING, "search/{}", of(READ, "view")),
     Row(["POST"], "query", nothing),  # reads views that its client may read; others are not there for it
     Row(LOOKING, "groups/{}", of(DESCRIBE, "group")),
+    Row(LOOKING, "queues/{}", of(DESCRIBE, "group")),  # what is in messages, and every change, is for administrators
     Row(LOOKING, "flows/{}", of(DESCRIBE, "flow")),
     Row(["POST"], "flows/{}/*", of(ALTER, "flow")),
     Row(LOOKING, "captures/{}", of(DESCRIBE, "capture")),
@@ -90,6 +91,7 @@ LISTS: dict[str, tuple[ResourceType, str]] = {
     "topics": (TOPIC, ""),
     "views": (TOPIC, "view:"),
     "groups": (GROUP, ""),
+    "queues": (GROUP, ""),
     "flows": (TOPIC, "flow:"),
     "captures": (TOPIC, "capture:"),
     "subjects": (TOPIC, "schema:"),

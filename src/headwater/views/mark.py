@@ -11,12 +11,24 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """The drivers of a job, counted; 0 where a file lock keeps them apart. What has seen a newer one refuses the older
+    ones."""
+
+    number: int = 0
+    owner: str = ""
+    since_ms: int = 0
+
+
+@dataclass(frozen=True)
 class Mark:
     """The mark that a job writes with each batch, in the same transaction. `job` is the same over restarts."""
 
     job: str
     batch: int
     position: Offsets = field(default_factory=dict)
+    epoch: Epoch = Epoch()
+    """Of the driver that writes."""
 
 
 @dataclass(frozen=True)

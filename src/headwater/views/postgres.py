@@ -5,6 +5,7 @@ rows. What other processes have staged (postgres_staging.py) goes in from their 
 is a unique constraint under which nulls are equal, because a group may well be the one without a name.
 """
 
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from headwater.clock import Clock
 from headwater.errors import StoreUnavailable, UnstorableValue
 from headwater.views import postgres_columns
 from headwater.views.changes import Changes
-from headwater.views.mark import Mark
+from headwater.views.mark import Epoch, Mark
 from headwater.views.own_postgres import read_access, runs
 from headwater.views.postgres_columns import csv_text
 from headwater.views.postgres_staging import GONE, KEY_TEXT, PostgresStaging, StagedTable, prefix_of
@@ -149,6 +150,18 @@ class PostgresStore(SqlStore):
     def _exists(self, table: str) -> bool:
         return self._run("SELECT to_regclass($1) IS NOT NULL", (self._table(table),)) == [(True,)]
 
+    def fence(self, job: str, epoch: Epoch) -> None:
+        """Connections of older drivers are ended: one that is stopped in the middle of a transaction would hold its
+        locks for as long as it is."""
+        if epoch.number:
+            name = f"headwater {hashlib.sha256(job.encode()).hexdigest()[:16]} "
+            self._run("SELECT set_config('application_name', $1, false)", (f"{name}{epoch.number:010d}",))
+            self._run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user "
+                "AND starts_with(application_name, $1) AND application_name < $2", (name, f"{name}{epoch.number:010d}")
+            )  # fmt: skip
+        super().fence(job, epoch)
+
     def _create_schema(self) -> None:
         self._run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", (f"headwater views {self._schema}",))
         self._run(f"CREATE SCHEMA IF NOT EXISTS {quoted(self._schema)}")
@@ -210,6 +223,7 @@ class PostgresStore(SqlStore):
         for (name,) in names:
             # One that a process still copies into, which does not know that its job has ended, is left for later.
             with suppress(StoreUnavailable), self._writing():
+                self._check_driver(mark.job, mark.epoch)
                 self._run("SET LOCAL lock_timeout TO '1s'")
                 self._run(f"DROP TABLE IF EXISTS {self._table(str(name))}")
         return PostgresStaging(self._url, self._schema, table, shape.to_json())

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.clock import Clock, SystemClock
 from headwater.errors import JobRefused
 from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
-from headwater.views.mark import Mark, StoredMark
+from headwater.views.mark import Epoch, Mark, StoredMark
 from headwater.views.own_postgres import kept_in_postgres, mark_app
 from headwater.views.postgres_staging import PostgresStaging, StagedTable
 from headwater.views.query import Query
@@ -85,10 +85,14 @@ class ViewStore(Protocol):
         self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False, staged: Sequence[StagedTable] = ()
     ) -> bool:
         """Rows, those that are staged, and mark: all or nothing. False: the view holds this batch already. JobRefused:
-        another job's view."""
+        another job's view. JobTakenOver: a newer driver of this job has fenced the store."""
 
     def in_one_transaction(self) -> AbstractContextManager[None]:
         """What is written within is there for readers all at once, or not at all; nothing is read within."""
+
+    def fence(self, job: str, epoch: Epoch) -> None:
+        """From now on what drivers of the job with an older epoch write is refused. JobTakenOver if this one is older
+        than another."""
 
     def adopt(self, view: str, job: str) -> None:
         """From now on `job` writes this view, beginning with any batch."""

@@ -5,6 +5,7 @@
     _replaced_<view>       what a rebuild has replaced, until the next one
     _headwater_views       one row per view: shape, job, batch, position, counters
     _headwater_deletes     keys that went away, with the number of the write; the older ones are forgotten
+    _headwater_drivers     the newest driver of each job that has an epoch: what others write is refused
 
 Names are always quoted and values always bound: nothing that is asked for can become SQL.
 """
@@ -18,16 +19,16 @@ from threading import RLock
 import pyarrow as pa
 
 from headwater.clock import Clock
-from headwater.errors import JobRefused, UnknownView
+from headwater.errors import JobRefused, JobTakenOver, UnknownView
 from headwater.views.changes import Changes, changes_in
-from headwater.views.mark import Mark, StoredMark, position_from_json, position_to_json
+from headwater.views.mark import Epoch, Mark, StoredMark, position_from_json, position_to_json
 from headwater.views.postgres_staging import StagedTable
 from headwater.views.query import Condition, Order, Query
 from headwater.views.shape import Column, Shape, evolved, quoted, shape_of
 from headwater.views.store import ChangedRow, Row
 from headwater.views.values import from_json_text
 
-VIEWS, DELETES = "_headwater_views", "_headwater_deletes"
+VIEWS, DELETES, DRIVERS = "_headwater_views", "_headwater_deletes", "_headwater_drivers"
 CHANGE = "_change"
 SHADOW, REPLACED = "_shadow_", "_replaced_"
 NAME_BYTES_MAX = 48  # PostgreSQL cuts names at 63, and ours are made longer
@@ -180,6 +181,7 @@ class SqlStore(ABC):
     def swap(self, view: str, mark: Mark, *, keep: bool | None = False) -> None:
         shadow = SHADOW + view
         with self._writing():
+            self._check_driver(mark.job, mark.epoch)
             rebuilt, current = self._stored(shadow), self._stored(view)
             if rebuilt is None:
                 if current is not None and current[1].holds(mark):
@@ -245,6 +247,36 @@ class SqlStore(ABC):
                 self._run(f"UPDATE {self._table(table)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
                           (new, view))  # fmt: skip
 
+    def fence(self, job: str, epoch: Epoch) -> None:
+        if not epoch.number:
+            return
+        with self._writing():
+            self._create_schema()
+            if not self._exists(DRIVERS):
+                self._run(
+                    f"CREATE TABLE {self._table(DRIVERS)} (job TEXT PRIMARY KEY, epoch BIGINT NOT NULL, "
+                    "owner TEXT NOT NULL, since_ms BIGINT NOT NULL)"
+                )
+            self._check_driver(job, epoch)
+            self._run(f"DELETE FROM {self._table(DRIVERS)} WHERE job = {self._bind(1)}", (job,))
+            values = ", ".join(self._bind(number) for number in range(1, 5))
+            self._run(
+                f"INSERT INTO {self._table(DRIVERS)} (job, epoch, owner, since_ms) VALUES ({values})",
+                (job, epoch.number, epoch.owner, epoch.since_ms),
+            )
+
+    def _check_driver(self, job: str, epoch: Epoch) -> None:
+        """In the transaction that writes: a newer driver waits until it is over, or is seen."""
+        if not epoch.number or not self._exists(DRIVERS):
+            return
+        found = self._run(
+            f"SELECT epoch, owner, since_ms FROM {self._table(DRIVERS)} WHERE job = {self._bind(1)}{self.row_lock}",
+            (job,),
+        )
+        for number, owner, since_ms in found:
+            if int(str(number)) > epoch.number:
+                raise JobTakenOver(job.split("/")[1] if "/" in job else job, str(owner), int(str(since_ms)))
+
     def adopt(self, view: str, job: str) -> None:
         with self._writing():
             _, stored = self._known(view)
@@ -263,6 +295,7 @@ class SqlStore(ABC):
                 return False
             changes = changes_in(shape, rows, self._encode)  # before the transaction, which others may wait for
             with self._writing():
+                self._check_driver(mark.job, mark.epoch)
                 _, stored = self._known(table)
                 if self._is_in(table, stored, mark):
                     return False

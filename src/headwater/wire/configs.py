@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from headwater.log.queues.settings import DEFINITIONS as QUEUE_DEFINITIONS
 from headwater.log.topic import Topic
 from headwater.log.topic_settings import DEFINITIONS
 from headwater.settings import LogSettings, WireSettings, milliseconds
@@ -16,6 +17,7 @@ GROUP_RESOURCE = 32
 SET_ON_TOPIC = 1
 SET_AT_START = 4
 DEFAULT = 5
+SET_ON_GROUP = 8
 
 KINDS = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
 
@@ -82,6 +84,18 @@ def topic_entries(topic: Topic, defaults: Mapping[str, str]) -> list[Entry]:
     return entries
 
 
+def group_entries(configs: Mapping[str, str]) -> list[Entry]:
+    """Every setting of a share group."""
+    entries = []
+    for name, definition in QUEUE_DEFINITIONS.items():
+        synonyms = [Synonym(name, configs[name], SET_ON_GROUP)] if name in configs else []
+        synonyms.append(Synonym(name, definition.default, DEFAULT))
+        _, value, source = synonyms[0]
+        kind = KINDS[definition.kind]
+        entries.append(Entry(name, value, source, False, kind, definition.documentation, tuple(synonyms)))
+    return entries
+
+
 def node_name(topic_setting: str) -> str:
     """
     >>> node_name("retention.ms"), node_name("max.message.bytes")
@@ -118,7 +132,7 @@ def node_entries(wire: WireSettings, log: LogSettings, node: Node, *, directory:
         ("group.consumer.max.size", "int", str(wire.group_members_max), "Members of a group."),
         ("group.consumer.assignors", "list", "uniform,range", "How partitions are assigned to such members."),
         ("group.consumer.migration.policy", "string", "bidirectional", "Groups change their protocol both ways."),
-        ("group.coordinator.rebalance.protocols", "list", "classic,consumer", "Protocols of groups."),
+        ("group.coordinator.rebalance.protocols", "list", "classic,consumer,share", "Protocols of groups."),
         ("group.max.size", "int", str(wire.group_members_max), "Members of a group."),
         ("offsets.retention.minutes", "int", str(milliseconds(wire.offsets_retention) // 60_000), "Of empty groups."),
         ("offsets.topic.num.partitions", "int", str(log.offsets_partitions), "Partitions of the offsets' topic."),

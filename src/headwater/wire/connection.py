@@ -11,6 +11,7 @@ responses leave in order all the same. Reading stops while too many requests are
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headwater.clock import worked_seconds
@@ -85,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._interruptible = False  # the current request can be dropped once the client disconnects
         self._closing = False
         self._lost = False
+        self._on_disconnect: dict[Hashable, Callable[[], None]] = {}
         self._active_at = self._made_at = port.now
         self._partial_since = port.now
         self._partial_bytes = 0
@@ -171,6 +173,8 @@ class Connection(asyncio.BufferedProtocol):
         """The client has disconnected. Records that were received whole are stored all the same: a producer that
         waits for no answer may send and close at once."""
         self._closing = self._lost = True
+        for callback in list(self._on_disconnect.values()):
+            callback()
         if self._port.security is not None:
             self._port.security.unfinished.remove(self)
         self._assembler.discard()
@@ -345,6 +349,7 @@ class Connection(asyncio.BufferedProtocol):
             node=self._node,
             executor=port.executor,
             shared=port.shared,
+            on_disconnect=self._on_disconnect,
         )
 
     # -- responses ---------------------------------------------------------------------------------------------------

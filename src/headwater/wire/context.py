@@ -1,7 +1,7 @@
 """The context of a request, for its handler."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
@@ -49,6 +49,8 @@ class Context:
     """The login of the connection; None where there is none to be had."""
     permits: "Permits | None" = None
     """What the client may do; None: everything."""
+    on_disconnect: dict[Hashable, Callable[[], None]] | None = None
+    """Of the connection: what is to be done when it has ended, each under a key by which it can be taken back."""
 
     @property
     def principal(self) -> Principal:

@@ -39,6 +39,7 @@ from headwater.log.groups.records import GroupKey
 from headwater.record import TopicPartition
 from headwater.settings import WireSettings, milliseconds
 from headwater.wire.group_writer import GroupWriter, Refused
+from headwater.wire.share_groups import ShareGroups
 from headwater.wire.topic_catalog import TopicCatalog
 
 if TYPE_CHECKING:
@@ -75,11 +76,16 @@ class GroupService:
             consumer_session_timeout_ms=milliseconds(settings.group_consumer_session_timeout),
         )
         self._catalog = TopicCatalog(log)
+        self._share = ShareGroups(log, settings, self._clock)
         self._live: dict[str, _Live] = {}
         self._answers: dict[Ticket, asyncio.Future[Outcome]] = {}
         self._tickets = count(1)
         self._running = False
         self._expiry: asyncio.Task[None] | None = None
+
+    @property
+    def share(self) -> ShareGroups:
+        return self._share
 
     async def start(self) -> None:
         """Read what was saved; a second start does nothing.
@@ -90,6 +96,7 @@ class GroupService:
             return
         loop = asyncio.get_running_loop()
         self._offsets: GroupOffsets = await loop.run_in_executor(None, lambda: self._log.group_offsets)
+        await self.share.start()
         self._writer = GroupWriter(self._offsets, queues=self._log.settings.offsets_partitions)
         self._running = True
         for saved in self._offsets.saved_groups():
@@ -108,6 +115,7 @@ class GroupService:
         if not self._running:
             return
         self._running = False
+        self.share.stop()
         for live in self._live.values():
             if live.timer is not None:
                 live.timer.cancel()
@@ -123,6 +131,8 @@ class GroupService:
 
     async def join(self, group_id: str, request: Join, catalog: Catalog | None = None) -> Joined:
         check_group(group_id)
+        if self.share.exists(group_id):
+            raise errors.InconsistentProtocol(f'group "{group_id}" is a share group')
         live = self._found(group_id, make=not request.member_id)
         if live is None:
             raise errors.UnknownMember(f'there is no group "{group_id}"')
@@ -175,6 +185,8 @@ class GroupService:
             raise errors.UsageError("GroupId is empty")
         check_group(group_id)
         check_heartbeat(request)
+        if self.share.exists(group_id):
+            raise errors.UnknownGroup(group_id)
         catalog = catalog or self._catalog
         live, group = self._consumer_group(group_id, request, catalog)
         ticket = next(self._tickets)
@@ -319,10 +331,13 @@ class GroupService:
     def groups(self) -> list[DescribedGroup]:
         self._check_running()
         described = (self.describe(group_id) for group_id in sorted({*self._live, *self._offsets.groups()}))
-        return [group for group in described if group is not None]
+        return [group for group in described if group is not None] + self.share.groups()
 
     async def delete(self, group_id: str) -> None:
         """Forget a group and its offsets; GroupNotEmpty while it has members."""
+        if self.share.exists(group_id):
+            await self.share.delete(group_id)
+            return
         live = self._found(group_id)
         if live is None and not self._remembered(group_id):
             raise errors.UnknownGroup(group_id)

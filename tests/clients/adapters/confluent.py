@@ -45,6 +45,7 @@ from tests.clients.client import (
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Header, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
+from tests.clients.sharing import ConfluentSharing, Sharing
 from tests.clients.transactional import ConfluentTransactional, Transactional
 from tests.waiting import LONG, Deadline
 
@@ -222,6 +223,11 @@ class Confluent(Client):
                 missing -= 1
         consumer.close()
         return {partition: digest(row) for partition, row in values.items()}
+
+    def share_consumer(
+        self, group: str, topic: str, *, explicit: bool = True, strict: bool = True, records_max: int = 500
+    ) -> Sharing:
+        return ConfluentSharing(self.bootstrap, group, topic, explicit=explicit, records_max=records_max)
 
     def transactional(self, transactional_id: str, *, timeout_s: float = 60) -> Transactional:
         return ConfluentTransactional(self.bootstrap, transactional_id, timeout_s)

@@ -12,6 +12,7 @@ from tests.clients.brokers.maven import compiled, java_command, kafka_class_path
 from tests.clients.client import Client, ClusterDescription, GroupDescription, Refused, TopicDescription
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
+from tests.clients.sharing import JavaSharing, Sharing
 from tests.clients.transactional import Transactional
 from tests.waiting import Alarm
 
@@ -143,6 +144,45 @@ class Java(Client):
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
         return with_numbers(self._ask("readDigests", topic=topic, partitions=partitions, count=count))
+
+    def share_consumer(
+        self, group: str, topic: str, *, explicit: bool = True, strict: bool = True, records_max: int = 500
+    ) -> Sharing:
+        asked = {"explicit": explicit, "strict": strict, "recordsMax": records_max}
+        return JavaSharing(self._ask, self._ask("openShare", group=group, topic=topic, **asked))
+
+    def configure_group(self, group: str, configs: Mapping[str, str]) -> None:
+        self._ask("configureGroup", group=group, configs=dict(configs))
+
+    def group_configs(self, group: str) -> Mapping[str, str]:
+        configs: dict[str, str] = self._ask("groupConfigs", group=group)
+        return configs
+
+    def share_groups(self) -> Mapping[str, str]:
+        """Share groups and their states."""
+        found: dict[str, str] = self._ask("shareGroups")
+        return found
+
+    def describe_share_group(self, group: str) -> tuple[str, list[int]]:
+        """Its state, and how many partitions each member has."""
+        state, sizes = self._ask("describeShareGroup", group=group)
+        return state, sizes
+
+    def share_offsets(self, group: str) -> Mapping[str, tuple[int, int] | None]:
+        """Start offset and lag."""
+        return {
+            where: None if found is None else (found[0], found[1])
+            for where, found in self._ask("shareOffsets", group=group).items()
+        }
+
+    def alter_share_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        self._ask("alterShareOffsets", group=group, topic=topic, offsets=dict(offsets))
+
+    def delete_share_offsets(self, group: str, topic: str) -> None:
+        self._ask("deleteShareOffsets", group=group, topic=topic)
+
+    def delete_share_group(self, group: str) -> None:
+        self._ask("deleteShareGroup", group=group)
 
     def transactional(self, transactional_id: str, *, timeout_s: float = 60) -> Transactional:
         number = self._ask("openTransactional", id=transactional_id, timeoutMs=int(timeout_s * 1000))

@@ -33,6 +33,7 @@ public final class ConformanceClient {
             Map<String, Command> commands = new java.util.HashMap<>(records.commands());
             commands.putAll(administration.commands());
             commands.putAll(new Transactions(arguments[0]).commands());
+            commands.putAll(new ShareGroups(arguments[0]).commands());
             BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 answers.println(answer(commands, JSON.readTree(line)));

@@ -44,9 +44,10 @@ SHORT_LIVED = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
     DRIVER_ROWS: "0",
 }
-"""Batches are small, and yet run by Spark's tasks, some of which are to be killed."""
+"""Batches are small, and yet run by Spark's tasks, some of which are to be killed; but not two hundred of them."""
 
 
 @dataclass

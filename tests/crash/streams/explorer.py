@@ -18,7 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.log import Log
 from headwater.log.storage.simulated import Call, SimulatedDisk
 from headwater.log.streams import index_file
-from headwater.log.streams.condition import Append, StreamWrite
+from headwater.log.streams.condition import Append, Expected, StreamWrite
 from headwater.log.streams.event import NewEvent
 from headwater.log.streams.event_topic import EventTopic
 from headwater.log.streams.partition_streams import PartitionStreams
@@ -56,7 +56,7 @@ class Life:
         for stream in sorted(f"s{number}" for number in streams):
             names = [f"{self.steps}.{row}" for row in range(self.random.randint(1, 3))]
             version = len(self.held.get((topic, stream), []))
-            expected = self.random.choice([version, "any", "exists" if version else "none"])
+            expected: Expected = self.random.choice([version, "any", "exists" if version else "none"])
             writes.append(StreamWrite(stream, [NewEvent(name, b"{}", (f"t{len(name)}",)) for name in names], expected))
         append = Append(tuple(writes), f"r{self.steps}")
         self.under_way = topic, append
@@ -99,8 +99,8 @@ class Life:
             repeated = topics[topic].append(append).repeated
             if repeated != (found == later) or contents(topics) != later:
                 yield f"sent again, repeated={repeated}, it left {contents(topics)} and not {later}"
-        for topic in topics.values():
-            for streams in topic._partitions:
+        for one in topics.values():
+            for streams in one._partitions:
                 streams.catch_up()
                 if image(streams) != image(rebuilt(log, streams)):
                     yield f"the index of {streams.partition.directory} is not what the log says"

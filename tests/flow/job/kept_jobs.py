@@ -39,7 +39,7 @@ def contents(job: KeptJob, version: int = 1) -> dict[str, Content]:
     """What each operator holds, read with the job's own number of shards."""
     identity = JobFolder(job.path).read("identity.json")
     assert identity is not None
-    stores = {one.name: store_on(DiskFiles.at(str(one.path)), identity["shards"]) for one in job.operators()}
+    stores = {one.name: store_on(DiskFiles.at(one.where), identity["shards"]) for one in job.operators()}
     for store in stores.values():
         store.begin(version)  # refuses another number of shards
     return {name: content_of(store, version) for name, store in stores.items()}

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 import headwater as hw
 from headwater.errors import BatchTooLarge, FlowError, InvalidTimestamp
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.outputs import own_topic_sink, topic_sink
 from headwater.flow.commit.report_records import SHOWN_BYTES_MAX, poisoned_records, records
 from headwater.flow.kafka.client import Client
@@ -45,7 +46,7 @@ def test_the_topics_in_which_a_job_tells_of_itself_take_anything(
     with running_node(tmp_path / "data") as node, Client(node.kafka_address) as client:
         if configs is not None:
             node.log.create_topic("shop.late", configs=configs)
-        sink = own_topic_sink("shop.late", tmp_path / "sinks", client)
+        sink = own_topic_sink("shop.late", JobFolder(tmp_path), client)
         for batch in range(3):
             assert sink.write(Mark("job", batch, {}), anything())
             assert not sink.write(Mark("job", batch, {}), anything()), "once"
@@ -56,7 +57,7 @@ def test_the_topics_in_which_a_job_tells_of_itself_take_anything(
 def test_a_topic_of_the_users_that_refuses_a_record_is_named_with_the_way_out(tmp_path: Path) -> None:
     with running_node(tmp_path / "data") as node, Client(node.kafka_address) as client:
         node.log.create_topic("out")
-        sink = topic_sink("out", tmp_path / "sinks", client)
+        sink = topic_sink("out", JobFolder(tmp_path), client)
         with pytest.raises(InvalidTimestamp) as caught:
             sink.write(Mark("job", 0, {}), records([None], [b"1"], [FUTURE_MS]))
         assert 'of "out/0" was refused' in str(caught.value)

@@ -108,6 +108,29 @@ def test_events_of_a_plain_producer_count_where_it_may_write(log: Log) -> None:
     assert [(one.type, one.version) for one in events.read("s")] == [("A", 1), ("", 2), ("B", 3)]
 
 
+def test_a_request_that_is_still_waiting_for_the_disk_is_found_when_it_is_there(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = EventTopic.open(log, "seats")
+    with monkeypatch.context() as waiting:
+        waiting.setattr(log.partition("seats", 0), "make_durable", lambda end: None)
+        append(events, "s", "A", request="r")
+    assert log.partition("seats", 0).high_watermark == 0
+    found = events.find_request("s", "r")
+    assert found is not None
+    assert [one.type for one in found.events] == ["A"]
+
+
+def test_a_refusal_rests_on_what_is_durable(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = EventTopic.open(log, "seats")
+    with monkeypatch.context() as waiting:
+        waiting.setattr(log.partition("seats", 0), "make_durable", lambda end: None)
+        append(events, "s", "A")
+    with pytest.raises(WrongVersion):
+        append(events, "s", "B", expected="none")
+    assert log.partition("seats", 0).durable_end_offset == 1
+
+
 def test_a_compacted_topic_is_no_topic_of_events(log: Log) -> None:
     log.create_topic("seats", configs={"cleanup.policy": "compact"})
     with pytest.raises(UsageError, match="compacted"):

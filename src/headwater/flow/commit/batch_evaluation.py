@@ -17,7 +17,7 @@ from headwater.flow.commit.collection import Collected, Origin, collect, collect
 from headwater.flow.commit.job_context import JobContext
 from headwater.flow.commit.stage_task import staged_results
 from headwater.flow.declare.topology.graph import Planned
-from headwater.flow.declare.topology.nodes import Join, Node, Source, TableOperator
+from headwater.flow.declare.topology.nodes import MAKING, Node, Source, TableOperator
 from headwater.flow.exchange.blocks import Exchange
 from headwater.flow.operate.job_operators import Operators
 from headwater.flow.operate.level import Level
@@ -154,7 +154,8 @@ class BatchEvaluator:
 
     def _routes(self, planned: PlannedBatch, replayed: Replayed) -> OutputRoutes:
         """Results that other steps use too are staged as frames."""
-        mark = Mark(self._context.identity.job_id, planned.batch, planned.end)
+        job, epoch = self._context.identity.job_id, self._context.folder.epoch
+        mark = Mark(job, planned.batch, planned.end, epoch)
         sinks = self._sinks.items()
         stagers = {name: sink.stager(mark) if isinstance(sink, StagedSink) else None for name, sink in sinks}
         direct = [
@@ -163,7 +164,7 @@ class BatchEvaluator:
         ]  # fmt: skip
         uses = Tally(one.node for one in self._job.outputs)
         # Of a row that moved to another shard, the driver puts together what two shards emitted.
-        own = [one for one in direct if uses[one.node] == 1 and not isinstance(one.node, Join | TableOperator)]
+        own = [one for one in direct if uses[one.node] == 1 and not isinstance(one.node, (*MAKING, TableOperator))]
         return OutputRoutes(direct, {one.node: stager for one in own if (stager := stagers[one.name])}, stagers)
 
     def _level_inputs(

@@ -51,6 +51,7 @@ from headwater.flow.state.job_state import JobState
 
 _logger = logging.getLogger(__name__)
 
+OWN_FOR_MS = 2_000
 NOTED = 4
 """Earlier watermarks that a batch notes at least: an output downstream of more joins may be added to the job later."""
 
@@ -128,7 +129,7 @@ class Processor:
         self.environment, self._outputs, self._until, self._watch = environment, outputs, until, watch
         operators = {node: one for output in context.resolved.values() for node, one in output.operators.items()}
         self._operators = Operators(
-            operators, context.job.operators, JobState(context.folder.state, shards=context.identity.shards)
+            operators, context.job.operators, JobState(context.folder, shards=context.identity.shards)
         )
         self.evaluator = BatchEvaluator(context, self._operators, outputs.sinks, environment.where)
         self.late_replay = LateReplay(context, environment)
@@ -200,7 +201,7 @@ class Processor:
     def _publish(
         self, record: BatchRecord, results: BatchResults, side: SideRecords, time_ms: int, session: SparkSession
     ) -> None:
-        outputs, mark = self._outputs, Mark(self.context.identity.job_id, record.batch, record.end)
+        outputs, mark = self._outputs, Mark(self.context.identity.job_id, record.batch, record.end, self._folder.epoch)
         # Before the views: a proof of one finds the rows that it lacks.
         outputs.poisoned.write(mark, side.poisoned)
         outputs.late.write(mark, side.late)
@@ -251,12 +252,14 @@ class Processor:
         group = self._outputs.group
         if group is None:
             return
+        # Groups do not know drivers apart. One that was stopped since the batch was finished may be an older one.
+        self._folder.check_own(every_ms=OWN_FOR_MS)
         try:
             self.environment.client.commit_offsets(group, partition_offsets(end))
         except (UnavailableError, ConflictError) as error:
             _logger.warning("the offsets of group %s could not be committed: %s", group, error)
 
     def _clean(self, record: BatchRecord) -> None:
-        self._operators.state.clean()
+        self._operators.state.clean(record.batch)
         ends = {name: record.end.get(source.topic, {}) for source, name in staged_names(self._job).items()}
         clear_stage(self._folder.stage, partition_offsets(ends))

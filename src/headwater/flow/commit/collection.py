@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from headwater.flow.commit.record_encoding import change_records, row_records
 from headwater.flow.commit.stage_task import few_in, parts_in, stage
 from headwater.flow.declare.topology.graph import TOPIC, Job, Planned
-from headwater.flow.declare.topology.nodes import Join, Source, TableOperator, key_of
+from headwater.flow.declare.topology.nodes import MAKING, Source, TableOperator, key_of
 from headwater.flow.operate.level import Level
 from headwater.flow.operators.changes import BEFORE
 from headwater.flow.operators.joins.emission import BEFORE_SIDE, SIDE, moved_together, paired_changes
@@ -82,7 +82,7 @@ def collected_results(level: Level, planned: Planned) -> Collected:
     node, rows = planned.node, level.rows(planned.node)
     if isinstance(node, TableOperator):
         return Collected(_changes_of(rows, key_of(node)))
-    if not isinstance(node, Join):
+    if not isinstance(node, MAKING):
         return Collected(rows, parts=tuple(map(Part.from_json, level.parts(node))))
     if node.keyed:
         return Collected(rows.drop_columns([BEFORE]) if BEFORE in rows.column_names else rows)

@@ -10,13 +10,21 @@
 ├── state/<operator>/    versioned state (flow/state)
 ├── sinks/<output>.json  what a sink has to remember (producer ids and sequences)
 ├── sinks/stage/         records of topics that tasks have staged, of batches that are not finished
+├── kept_at.json         the URL that the job is kept at, if its state is not to lie here
 └── .lock                held by the process that runs or changes the job, with the number of its process
+
+A job that is kept at a URL (flow/objects) has its state there. Its other files are written there first, and here so
+that they are read without a request; a driver that takes the job makes this folder what is there. What is for this
+machine alone stays here: health, control, stages.
 
 Files that end in .json are small files (small_file.py): each has a checksum and a copy, 12.copy beside 12.json. One
 that is damaged is read from its copy; if both are, the job is refused, and only this job.
 """
 
+import os
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +32,18 @@ from typing import Any
 from headwater.errors import DamagedFile, JobRefused
 from headwater.flow.commit.accounts import Account
 from headwater.flow.deploy import spark_checkpoint
+from headwater.flow.objects.checkpoint import Checkpoint
+from headwater.flow.objects.checkpoint_files import CheckpointFiles
+from headwater.flow.objects.retries import open_objects
 from headwater.flow.operators.joins.hot_keys import Hot, hot_of_json, hot_to_json
 from headwater.flow.plan import planned_batches
 from headwater.flow.plan.delays import Passed
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
 from headwater.flow.plan.watermarks import Clocks
 from headwater.flow.source.batch_plan.batch_control import WAKEUP_FILE, WakeupRequest
+from headwater.flow.state.files import StateFiles
+from headwater.flow.state.manifest import VERSIONS, Manifest
+from headwater.flow.state.runs.open_runs import open_files
 from headwater.log.storage import (
     LocalStorage,
     delete_small_file,
@@ -39,9 +53,14 @@ from headwater.log.storage import (
 )
 from headwater.record import TopicPartition
 from headwater.small_file import copy_path, small_files
+from headwater.views.mark import Epoch
 
 BATCHES_KEPT = 100
-LOCK = ".lock"
+LOCK, KEPT_AT = ".lock", "kept_at.json"
+LOCAL = {KEPT_AT, "control.json", "health.json"}
+"""What concerns this machine alone."""
+KEPT_ELSEWHERE = ("*.json", "batches/*.json", "sinks/*.json", f"stage/{WAKEUP_FILE}", "rebuild/*.json")
+STATE = "state/"
 
 
 @dataclass(frozen=True)
@@ -111,6 +130,7 @@ class JobFolder:
         self.path = path
         (path / "batches").mkdir(parents=True, exist_ok=True)
         self._storage = LocalStorage(path)
+        self._checkpoint: Checkpoint | None = None
 
     @property
     def stage(self) -> Path:
@@ -136,6 +156,115 @@ class JobFolder:
 
     def unlock(self) -> None:
         self._storage.close()
+        self._checkpoint = None
+
+    # -- a place elsewhere ---------------------------------------------------------------------------------------------
+
+    @property
+    def kept_at(self) -> str:
+        """The URL that the job is kept at; "" if it is kept in this folder."""
+        return str((self.read(KEPT_AT) or {}).get("url", ""))
+
+    @property
+    def place(self) -> str:
+        return self.kept_at or str(self.path.resolve())
+
+    @property
+    def epoch(self) -> Epoch:
+        """Of the driver that has taken the job in this process."""
+        return self._checkpoint.epoch if self._checkpoint else Epoch()
+
+    def take(self, url: str = "") -> None:
+        """Where the job is kept at a URL, or is to be: take it, so that older drivers can commit nothing any more, and
+        make this folder what is there. The lock of the folder is held."""
+        kept = self.kept_at
+        if url and kept and url != kept:
+            raise JobRefused(f"job {self.path.name} is kept at {kept}, not at {url}", "Say that with --state.")
+        if url and not kept and small_files(self.path, "identity.json"):
+            raise JobRefused(
+                f"{self.path} holds a checkpoint of its own, and job {self.path.name} is to be kept at {url}",
+                "Run it without --state; or move that folder away, and the job goes on with what is at the URL.",
+            )
+        if url or kept:
+            self._checkpoint = Checkpoint(open_objects(url or kept), self.path.name)
+            self._checkpoint.take(f"process {os.getpid()} on {os.uname().nodename}")
+            if not kept:
+                write_small_file(self._storage, KEPT_AT, {"url": url})
+            self._restore(self._checkpoint)
+
+    def refresh(self) -> None:
+        """After a failure it may not be known what was written. JobTakenOver if another driver has the job by now."""
+        if self._checkpoint:
+            self._checkpoint.refresh()
+            self._restore(self._checkpoint)
+
+    def check_own(self, *, every_ms: int = 0) -> None:
+        """JobTakenOver if another driver has the job by now; asked at most every so often."""
+        if self._checkpoint:
+            self._checkpoint.check(every_ms=every_ms)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        wanted = {name: checkpoint.read(name) for name in checkpoint.names() if not name.startswith(STATE)}
+        paths = (path for pattern in KEPT_ELSEWHERE for path in small_files(self.path, pattern))
+        for name in {str(path.relative_to(self.path)) for path in paths} - wanted.keys() - LOCAL:
+            delete_small_file(self._storage, name)
+        for name, content in wanted.items():
+            if self.read(name) != content:
+                self._write_here(name, content)
+
+    def beside(self, folder: str) -> "JobFolder":
+        """A folder in this one, for what is built beside the job; kept where this one is."""
+        found = JobFolder(self.path / folder)
+        if kept := self.kept_at:
+            found.take(f"{kept}/{folder}")
+        return found
+
+    def clear(self) -> None:
+        """Remove all of it, here and there."""
+        if self._checkpoint:
+            self._checkpoint.clear()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def operators(self) -> list[str]:
+        """Those that have state, by name."""
+        if kept := self._kept():
+            return sorted({name.split("/")[1] for name in kept.names(STATE)})
+        return sorted(one.name for one in self.state.glob("*") if one.is_dir())
+
+    def state_files(self, operator: str) -> StateFiles:
+        """The files of an operator's state, wherever they are."""
+        if kept := self._kept():
+            return CheckpointFiles(kept, f"{STATE}{operator}", open_files(f"{kept.url}/{STATE}{operator}"))
+        return open_files(str(self.state / operator))
+
+    def together(self) -> AbstractContextManager[None]:
+        """Where the job is kept at a URL, what is committed within is there all at once."""
+        return self._checkpoint.together() if self._checkpoint else nullcontext()
+
+    def adopt_state(self, built: "JobFolder", operator: str) -> None:
+        """Put an operator's state that was built beside in the place of what is here."""
+        if self._checkpoint is None:
+            shutil.rmtree(self.state / operator, ignore_errors=True)
+            self.state.mkdir(parents=True, exist_ok=True)
+            (built.state / operator).rename(self.state / operator)
+            return
+        objects, source, own = self._checkpoint.objects, built.state_files(operator), self.state_files(operator)
+        below, named = built.kept_at.removeprefix(f"{self.kept_at}/"), [one.name for one in source.list(VERSIONS)]
+        manifests = {name: source.read(f"{VERSIONS}/{name}") for name in named}
+        for run in {run for name, said in manifests.items() for run in Manifest.from_bytes(said, name).run_names()}:
+            objects.copy(f"{below}/{STATE}{operator}/{run}", f"{STATE}{operator}/{run}")
+        with self.together():
+            own.delete([f"{VERSIONS}/{one.name}" for one in own.list(VERSIONS)])
+            for name, said in manifests.items():
+                own.replace(f"{VERSIONS}/{name}", said)
+
+    def _kept(self) -> Checkpoint | None:
+        """To be read, if no driver is at work in this process."""
+        if self._checkpoint or not (url := self.kept_at):
+            return self._checkpoint
+        return Checkpoint(open_objects(url), self.path.name)
 
     # -- small files ---------------------------------------------------------------------------------------------------
 
@@ -160,6 +289,18 @@ class JobFolder:
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Durably: whole, or not at all."""
+        self._commit({name: dict(content)})
+        self._write_here(name, content)
+
+    def _commit(self, changes: Mapping[str, Any]) -> None:
+        """Where the job is kept at a URL: there first."""
+        kept = {name: content for name, content in changes.items() if name not in LOCAL}
+        if self._checkpoint:
+            self._checkpoint.commit(kept)
+        elif kept and self.kept_at:
+            raise JobRefused(f"job {self.path.name} is kept at {self.kept_at}", "Change it where its app is run.")
+
+    def _write_here(self, name: str, content: Mapping[str, Any]) -> None:
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         write_small_file(self._storage, name, dict(content))
 
@@ -169,6 +310,7 @@ class JobFolder:
 
     def remove(self, name: str) -> None:
         """Durably; one that is missing is no error."""
+        self._commit({name: None})
         delete_small_file(self._storage, name)
 
     def request_wakeup(self, request: WakeupRequest) -> None:
@@ -201,8 +343,10 @@ class JobFolder:
         return max(self._storage.modified_ms(one) for one in there)
 
     def finish(self, record: BatchRecord) -> None:
-        self.write(f"batches/{record.batch}.json", record.to_json())
-        old = f"batches/{record.batch - BATCHES_KEPT}.json"
+        name, old = f"batches/{record.batch}.json", f"batches/{record.batch - BATCHES_KEPT}.json"
+        content = record.to_json()
+        self._commit({name: content, **({old: None} if record.batch >= BATCHES_KEPT else {})})
+        self._write_here(name, content)
         for name in (copy_path(old), old):
             (self.path / name).unlink(missing_ok=True)
 

@@ -28,7 +28,7 @@ class Identity:
 def identify(folder: JobFolder, *, app: str, job: str, cluster: str, shards: int) -> Identity:
     """The identity in a folder, or a new one if the folder is empty. JobRefused if it is another's."""
     row = folder.read(FILE)
-    place = str(folder.path.resolve())
+    place = folder.place
     if row is None:
         if folder.plans() or folder.last_finished() is not None:
             raise JobRefused(

@@ -10,22 +10,24 @@ import pyarrow as pa
 
 from headwater.errors import InvalidSetting, TopicExists
 from headwater.flow.commit.job_context import JobContext
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.app import TOPIC, VIEW, Output
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet, Redis, Search, Webhook
 from headwater.flow.declare.topology.graph import Planned
 from headwater.flow.kafka.client import Client
 from headwater.flow.sinks.console import ConsoleSink
-from headwater.flow.sinks.folders import Folder, folder_at
+from headwater.flow.sinks.folders import NoteFolder, folder_at
 from headwater.flow.sinks.foreach import ForeachBatchSink
 from headwater.flow.sinks.parquet import ParquetSink
 from headwater.flow.sinks.redis_cache import RedisSink
 from headwater.flow.sinks.search import SearchSink
-from headwater.flow.sinks.sink import Sink
+from headwater.flow.sinks.sink import FencedSink, Sink
 from headwater.flow.sinks.topics.topic import TopicSink
 from headwater.flow.sinks.view import ViewSink, table_sink, view_sink
 from headwater.flow.sinks.webhook import WebhookSink
 from headwater.log.own_topics import NODE_ONLY, TAKES_ALL
+from headwater.small_file import COPY, seal, unseal
 from headwater.views.full_text import index_folder
 from headwater.views.shape import ONE_ROW
 from headwater.views.store import ViewStore, open_store
@@ -50,7 +52,7 @@ def sink_of(
     output, resolved = planned.output, context.resolved[planned.name]
     if output.kind == TOPIC:
         configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
-        return topic_sink(output.name, context.folder.sinks, client, partitions=output.partitions, configs=configs)
+        return topic_sink(output.name, context.folder, client, partitions=output.partitions, configs=configs)
     if output.kind == VIEW:
         sink: Sink = view_sink(stores(output.store or data, context.app), output.name, context.identity.job_id)
     else:
@@ -58,6 +60,8 @@ def sink_of(
     try:
         whole = planned.node.keyed and isinstance(sink, ViewSink)
         sink.prepare(resolved.schema, resolved.key or (ONE_ROW if whole else ()))
+        if isinstance(sink, FencedSink):
+            sink.fence(context.identity.job_id, context.folder.epoch)
     except BaseException:
         sink.close()
         raise
@@ -95,14 +99,14 @@ def made_sink(
 
 
 def topic_sink(
-    topic: str, folder: Path, client: Client, *, partitions: int = 1, configs: dict[str, str] | None = None
+    topic: str, folder: JobFolder, client: Client, *, partitions: int = 1, configs: dict[str, str] | None = None
 ) -> TopicSink:
     """A topic that is made if there is none yet."""
     _make_missing(client, topic, partitions, configs or {})
-    return _prepared(TopicSink(client, topic, _sink_folder(folder), staging=folder.absolute() / "stage"))
+    return _prepared(TopicSink(client, topic, _notes(folder), staging=folder.sinks.absolute() / "stage"))
 
 
-def own_topic_sink(topic: str, folder: Path, client: Client, *, kept: bool = False) -> TopicSink:
+def own_topic_sink(topic: str, folder: JobFolder, client: Client, *, kept: bool = False) -> TopicSink:
     """The sink of a topic in which a job reports about itself: it takes whatever is written, however the topic is set
     up. `kept`: its records are kept for ever, unless the topic is set up otherwise."""
     configs = {"cleanup.policy": "delete", **TAKES_ALL}
@@ -110,7 +114,7 @@ def own_topic_sink(topic: str, folder: Path, client: Client, *, kept: bool = Fal
     _as_known({**configs, **ever}, lambda known: _make_missing(client, topic, 1, known))
     return _prepared(
         TopicSink(
-            client, topic, _sink_folder(folder),
+            client, topic, _notes(folder),
             repair=lambda: _as_known(configs, lambda known: client.alter_topic(topic, known)),
         )
     )  # fmt: skip
@@ -132,9 +136,27 @@ def _make_missing(client: Client, topic: str, partitions: int, configs: Mapping[
             pass
 
 
-def _sink_folder(folder: Path) -> Folder:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder_at(str(folder))
+class JobNotes:
+    """What sinks of a job note, where the job is kept at a URL. Its checkpoint needs no copies of files."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._folder = folder
+        self.url = str(folder.sinks)
+
+    def put(self, path: str, content: bytes) -> None:
+        if not path.endswith(COPY):
+            self._folder.write(f"sinks/{path}", unseal(content)[0])
+
+    def get(self, path: str) -> bytes | None:
+        said = None if path.endswith(COPY) else self._folder.read(f"sinks/{path}")
+        return None if said is None else seal(said, version=1)
+
+
+def _notes(folder: JobFolder) -> NoteFolder:
+    if folder.kept_at:
+        return JobNotes(folder)
+    folder.sinks.mkdir(parents=True, exist_ok=True)
+    return folder_at(str(folder.sinks))
 
 
 def _prepared(sink: TopicSink) -> TopicSink:

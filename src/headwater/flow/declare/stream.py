@@ -1,6 +1,6 @@
 """The handles users hold: streams of facts, and tables of the latest row per key."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headwater.errors import InvalidDeclaration
@@ -10,8 +10,10 @@ from headwater.flow.declare.clustering import kmeans_of
 from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.histories import history_of
-from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
+from headwater.flow.declare.joins import IGNORE, join_of, refuse_counting
+from headwater.flow.declare.joins import Words as JoinWords
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
+from headwater.flow.declare.patterns.matches import TRIES, Words, match_of
 from headwater.flow.declare.tables.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
 from headwater.flow.declare.tables.searching import Points, Text, Told, percolate_of
@@ -172,8 +174,40 @@ class Stream(Flowing):
             )
         own = (key,) if isinstance(key, str) else tuple(key)
         matching = matching_of(on, self, other)
-        words = Words(matching, how, prefix, name, within, between, as_of, wait, on_change, own, corrections)
+        words = JoinWords(matching, how, prefix, name, within, between, as_of, wait, on_change, own, corrections)
         node = join_of(self.node, other.node, words)
+        return Table(node) if node.keyed else Stream(node)
+
+    def match(
+        self,
+        *,
+        by: str | Sequence[str],
+        pattern: str,
+        define: Mapping[str, str] | None = None,
+        measures: Mapping[str, str] | None = None,
+        order: str | None = None,
+        within: str | None = None,
+        max_rows: int | None = None,
+        tries: int = TRIES,
+        subset: Mapping[str, Sequence[str]] | None = None,
+        rows: str = "one",
+        skip: str = "past last row",
+        timeouts: bool = False,
+        corrections: str | None = None,
+        name: str = "",
+    ) -> "Stream | Table":
+        """Matches of a pattern in the rows of each key, in the order of time: SQL's row pattern recognition.
+
+        `define` says what a row of each variable is like, `measures` what is shown. A match ends `within` a time after
+        its first row, or has `max_rows` at most. `rows` is "one" for each match, "all", "all omit empty" or "all with
+        unmatched"; `skip` is "past last row", "to next row", "to first a" or "to last a". With `timeouts` what began
+        and could not end in time is shown, too. With `corrections` late rows change matches: then it is a table.
+        """
+        members = {one: tuple(several) for one, several in (subset or {}).items()}
+        node = match_of(self.node, Words(
+            (by,) if isinstance(by, str) else tuple(by), pattern, define or {}, measures or {}, order, within, max_rows,
+            tries, members, rows, skip, timeouts, corrections, name,
+        ))  # fmt: skip
         return Table(node) if node.keyed else Stream(node)
 
     def percolate(
@@ -394,7 +428,7 @@ class Table(Flowing):
         if null_aware:
             refuse_null_aware(how, prefix)
             return Table(not_in_of(calling_place(), self.node, other.node, matching, null_aware, name))
-        return Table(join_of(self.node, other.node, Words(matching, how, prefix, name)))
+        return Table(join_of(self.node, other.node, JoinWords(matching, how, prefix, name)))
 
     def with_scalar(self, other: "Table", *, prefix: str = "", name: str = "") -> "Table":
         """The columns of another table's only row, in every row:

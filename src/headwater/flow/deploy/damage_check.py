@@ -72,14 +72,14 @@ class _JobCheck:
 
     def _state(self) -> Iterator[str]:
         last, described = self._last(), self._folder.read(kept_outputs.PLAN) or {"operators": {}}
-        if last is not None and described["operators"] and not self._folder.state.is_dir():
+        if last is not None and described["operators"] and not (self._folder.kept_at or self._folder.state.is_dir()):
             yield f"{self._folder.state} is missing, and job {self._job} has finished batches"
         for operator in self._job.operators():
             yield from operator.check()
             # An operator that the app no longer has stays at an older version.
             ours = operator.name.split(".")[0] in described["operators"]
             if last is not None and ours and last.batch not in operator.store.versions():
-                yield f"{operator.path / path_of_version(last.batch)} is missing"
+                yield f"{operator.where}/{path_of_version(last.batch)} is missing"
 
     def _views(self) -> Iterator[str]:
         """A view beside the log holds what its job has finished."""

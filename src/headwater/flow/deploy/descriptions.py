@@ -28,6 +28,7 @@ from headwater.flow.formats.schema import to_ddl
 from headwater.flow.operate.grouping.group_operator import GroupOperator
 from headwater.flow.operate.job_operators import AnyOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.operators.aggregation.aggregates import partials
@@ -117,7 +118,7 @@ def _operator(node: Node, resolved: Resolved) -> dict[str, Any]:
 
 
 def _keeps(operator: AnyOperator) -> dict[str, str]:
-    if isinstance(operator, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable):
+    if isinstance(operator, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable | PatternOperator):
         columns = [(f"{part}.{column.name}", column) for part, kept in operator.parts.items() for column in kept.rows]
         return {name: str(column.type) for name, column in columns}
     return {column.name: str(column.type) for column in operator.state.rows}

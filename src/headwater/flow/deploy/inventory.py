@@ -10,7 +10,6 @@ from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import FILE
 from headwater.flow.state.inspecting import VersionSummary, describe
 from headwater.flow.state.manifest import StateSchema
-from headwater.flow.state.runs.open_runs import open_files
 from headwater.flow.state.store import StateStore, read_manifest, versions_of
 from headwater.small_file import small_files
 
@@ -52,8 +51,8 @@ class KeptJob:
         return LastBatch(record, (finished_ms - planned_ms) / 1000, finished_ms)
 
     def operators(self) -> "list[KeptOperator]":
-        folders = sorted((self.path / "state").glob("*"))
-        return [KeptOperator(self, folder.name, folder) for folder in folders if folder.is_dir()]
+        folder = self.folder
+        return [KeptOperator(self, name, folder) for name in folder.operators()]
 
 
 @dataclass(frozen=True)
@@ -62,16 +61,20 @@ class KeptOperator:
 
     job: KeptJob
     name: str
-    path: Path
+    folder: JobFolder
 
     def __str__(self) -> str:
         return f"{self.job}.{self.name}"
 
     @property
+    def where(self) -> str:
+        return self.folder.state_files(self.name).url
+
+    @property
     def store(self) -> StateStore:
         """To look into; what its versions hold they say themselves."""
         nothing = StateSchema(pa.schema([]), pa.schema([]))
-        return StateStore(open_files(str(self.path)), nothing, shards=1)
+        return StateStore(self.folder.state_files(self.name), nothing, shards=1)
 
     def versions(self) -> list[VersionSummary]:
         """From the oldest to the newest; a running job takes old ones away while we look."""

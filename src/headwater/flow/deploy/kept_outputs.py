@@ -55,6 +55,7 @@ def at_rest(job: KeptJob) -> Iterator[JobFolder]:
     folder = job.folder
     folder.lock()
     try:
+        folder.take()
         last = folder.last_finished()
         begun = last.batch + 1 if last else 0
         if folder.planned_or_none(begun) is not None:

@@ -8,7 +8,6 @@ next run carries on. Readers see the old view until the swap.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -24,12 +23,14 @@ from headwater.flow.deploy.state_rows import state_frame
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.grouping.group_operator import GroupOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_steps import apply_step, visible
 from headwater.flow.sinks.sink import Mark
+from headwater.flow.state.files import StateFiles
 from headwater.flow.state.restating import restate
 from headwater.flow.state.store import StateStore
 from headwater.views.shape import ONE_ROW
@@ -67,18 +68,17 @@ class Migration:
         carry_out(self._folder, self.output.planned, self.context.identity, self.output.store, at)
 
     def _restate(self, carry: Carry, shadow: JobFolder, batch: int) -> None:
-        source = self._store(self._folder.state / carry.source, carry.operator)
+        source = self._store(self._folder.state_files(carry.source), carry.operator)
         if carry.source == carry.operator and source.manifest(batch).fingerprint == source.fingerprint:
             return  # another output that shares it was here before
-        restate(source, batch, self._store(shadow.state / carry.operator, carry.operator), carry.columns)
+        restate(source, batch, self._store(shadow.state_files(carry.operator), carry.operator), carry.columns)
 
-    def _store(self, folder: Path, operator: str) -> StateStore:
+    def _store(self, files: StateFiles, operator: str) -> StateStore:
         node = next(node for node, name in self.context.job.operators.items() if name == operator)
         kept = self._resolved.operators[node]
-        if isinstance(kept, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable):
+        if isinstance(kept, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable | PatternOperator):
             raise FlowError(f"the state of {operator} cannot be rewritten", "Rebuild the output.")
-        folder.mkdir(parents=True, exist_ok=True)
-        return StateStore(str(folder), kept.state, shards=self.context.identity.shards, fingerprint=kept.fingerprint)
+        return StateStore(files, kept.state, shards=self.context.identity.shards, fingerprint=kept.fingerprint)
 
     def _write_view(self, shadow: JobFolder, batch: int) -> None:
         store, name, job = self.output.store, self.output.planned.name, f"{self.context.identity.job_id}/migrate"
@@ -92,8 +92,8 @@ class Migration:
         steps, base = steps_behind(self.output.planned.node)
         operator, name = self._resolved.operators[base], self.context.job.operators[base]
         assert isinstance(operator, Operator)
-        built = shadow.state / name
-        store = self._store(built if built.exists() else self._folder.state / name, name)
+        built = shadow if name in shadow.operators() else self._folder
+        store = self._store(built.state_files(name), name)
         handle = store.begin(batch)
         keys = sum(shard.keys for shard in store.manifest(batch).shards)
         shares = max(1, -(-keys // self.rows_per_batch))

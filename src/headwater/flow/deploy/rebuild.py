@@ -10,11 +10,9 @@ the pause. Readers see the old view until the swap, which is one transaction of 
 <job>/rebuild/.lock         held by the process that builds
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from headwater.errors import JobRefused
@@ -47,7 +45,7 @@ from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.batch_plan.leading import plan_leading
 from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.options import parse_options
-from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.files import StateFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
 from headwater.log.storage import LocalStorage, read_whole
@@ -175,7 +173,7 @@ class Rebuild:
             sink = ViewSink(store, self._name, shadow=True)
         # What is poisoned was reported when it was read first. What is late may be another row now.
         topic = late_topic(context.app, context.job.name)
-        late = own_topic_sink(topic, shadow.sinks, self.environment.client, kept=True)
+        late = own_topic_sink(topic, shadow, self.environment.client, kept=True)
         attempt = AttemptSink(late, attempt_of(shadow), until.batch)
         outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), attempt, DiscardSink("accounts"))
         own = JobContext(context.app, self._own_job(), {self._name: resolved}, identity, shadow)
@@ -231,14 +229,14 @@ def begun(
     The store's table goes first: a crash leaves the folder, which says that the table must go.
     """
     name, store = output.planned.name, output.store
-    shadow = JobFolder(folder.path / FOLDER / name)
+    shadow = folder.beside(f"{FOLDER}/{name}")
     kept = shadow.read(MADE_FROM)
     if kept != made_from or spark_checkpoint.is_there(shadow.path) or not usable(shadow):
         if store is not None:
             store.drop_shadow(name)
         if kept is not None:
-            shutil.rmtree(shadow.path)
-        shadow = JobFolder(shadow.path)
+            shadow.clear()
+        shadow = folder.beside(f"{FOLDER}/{name}")
         shadow.write(MADE_FROM, made_from)
     return shadow
 
@@ -282,30 +280,30 @@ def carry_out(
     note = folder.read(f"{FOLDER}/{planned.name}.json")
     if note is None:
         return
-    shadow, replaced = folder.path / FOLDER / planned.name, Replaced(folder, planned.name)
-    # Built again by the same code it replaces nothing that anybody would go back to.
-    keeps = None if replaced.same_code(note["made_from"]) else bool(note.get("attempt")) and store is not None
+    shadow, replaced = folder.beside(f"{FOLDER}/{planned.name}"), Replaced(folder, planned.name)
+    # Built again by the same code it replaces nothing that anybody would go back to; nor is there a way back where the
+    # job is kept at a URL.
+    possible = bool(note.get("attempt")) and store is not None and not folder.kept_at
+    keeps = None if replaced.same_code(note["made_from"]) else possible
     if keeps:
         replaced.begin(note["attempt"], identity.shards)
-    for built in sorted((shadow / "state").glob("*")) if (shadow / "state").exists() else []:
-        _renumber(built, note["version"], note["batch"])
+    for operator in shadow.operators():
+        _renumber(shadow.state_files(operator), note["version"], note["batch"])
         if keeps:
-            replaced.take(built.name)
-        shutil.rmtree(folder.state / built.name, ignore_errors=True)
-        folder.state.mkdir(parents=True, exist_ok=True)
-        built.rename(folder.state / built.name)
+            replaced.take(operator)
+        folder.adopt_state(shadow, operator)
     # Before the view: after a power cut the old state under the new view would count on from the wrong place.
     if folder.state.exists():
         folder.sync("state")
     if store is not None and planned.output.kind == VIEW and note["view"]:
-        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end), keep=keeps)
+        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end, folder.epoch), keep=keeps)
         kept = store.replaced(planned.name)
         if keeps and kept is not None and kept.batch == note["batch"]:
             replaced.end(note["batch"], note["operators"])
         elif keeps is not None:
             replaced.forget()
     if attempt := note.get("attempt"):
-        before = JobFolder(shadow).read(LATE_BEFORE) if shadow.exists() else None
+        before = shadow.read(LATE_BEFORE)
         note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt, before=before)
     # From here on older code is changed code, although it was the one that ran last.
     save_one(folder, planned.name, note["made_from"], note["operators"])
@@ -324,14 +322,13 @@ def _swap(store: ViewStore, view: str, mark: Mark, *, keep: bool | None) -> None
 
 def forget(folder: JobFolder, name: str) -> None:
     """Remove what a rebuild leaves in the job's folder; the note last, which asks for the rest."""
-    shutil.rmtree(folder.path / FOLDER / name, ignore_errors=True)
+    folder.beside(f"{FOLDER}/{name}").clear()
     if (folder.path / FOLDER).is_dir():
         folder.remove(f"{FOLDER}/{name}.json")
 
 
-def _renumber(built: Path, version: int, batch: int) -> None:
+def _renumber(files: StateFiles, version: int, batch: int) -> None:
     """The newest version under the number of the batch that the job is paused at, and no other."""
-    files = DiskFiles.at(str(built))
     if version != batch and version in versions_of(files):
         manifest = replace(read_manifest(files, version), version=batch, base=batch - 1)
         files.replace(path_of_version(batch), manifest.to_bytes())

@@ -36,6 +36,7 @@ def reshard_job(job: KeptJob, shards: int) -> Resharded:
     folder = job.folder
     folder.lock()
     try:
+        folder.take()
         _refuse_unfinished(job, folder)
         folder.write(NOTE, {"shards": shards})
         return _carry_out(job, folder, shards)
@@ -52,7 +53,7 @@ def finish_resharding(folder: JobFolder) -> None:
 
 def _refuse_unfinished(job: KeptJob, folder: JobFolder) -> None:
     batch = _last_batch(folder)
-    ahead = [one for one in job.operators() if any(version > batch for version in one.store.versions())]
+    ahead = [one for one in _operators(job, folder) if any(version > batch for version in one.store.versions())]
     if ahead:
         # Outputs take rows in the order in which shards give them: half a batch must be finished as it was begun.
         raise JobRefused(
@@ -65,6 +66,11 @@ def _refuse_unfinished(job: KeptJob, folder: JobFolder) -> None:
         )
 
 
+def _operators(job: KeptJob, folder: JobFolder) -> list[KeptOperator]:
+    """As the driver that has taken the job sees them."""
+    return [KeptOperator(job, name, folder) for name in folder.operators()]
+
+
 def _last_batch(folder: JobFolder) -> int:
     last = folder.last_finished()
     return EMPTY if last is None else last.batch
@@ -75,7 +81,7 @@ def _carry_out(job: KeptJob, folder: JobFolder, shards: int) -> Resharded:
     if identity is None:
         raise JobRefused(f"{folder.path} has lost its {IDENTITY}", "Restore the file, or remove the folder.")
     batch = _last_batch(folder)
-    changed = tuple(one.name for one in job.operators() if _reshard_operator(one, batch, shards))
+    changed = tuple(one.name for one in _operators(job, folder) if _reshard_operator(one, batch, shards))
     before = identity["shards"]
     folder.write(IDENTITY, {**identity, "shards": shards})
     folder.remove(NOTE)

@@ -22,6 +22,7 @@ SEVERAL_STORES = (
     "Percolate",
     "AsOfPercolate",
     "TableAggregate",
+    "Recognized",
     *OF_TABLES,
 )
 """Operators whose state stays under its name, or is built."""

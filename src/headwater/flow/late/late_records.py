@@ -17,17 +17,21 @@ from headwater.flow.declare.topology.nodes import (
     Join,
     LatestJoin,
     Node,
+    Recognized,
     Source,
     SourceVersions,
     Windowed,
 )
 from headwater.flow.formats.schema import quoted
-from headwater.flow.late.late_rows import LATE_END, LATE_START, late_for_join, late_frame
+from headwater.flow.late.late_rows import LATE_END, LATE_START, late_events, late_for_join, late_frame
 from headwater.flow.late.late_text import exact, with_row
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.job_operators import AnyOperator, Operators
 from headwater.flow.operate.join_operators import StreamJoinOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import ShardReport
+from headwater.flow.operators.patterns.search import FAILURES
+from headwater.flow.operators.patterns.spec import WHY
 from headwater.flow.plan.batch_context import BatchContext
 from headwater.flow.plan.delays import AT_ONCE, arriving
 from headwater.flow.plan.lateness import Times
@@ -38,6 +42,10 @@ from headwater.flow.rows.row_steps import visible
 
 NO_ROW = "the table has no row for "
 """Begins the reason of an event that had to have a partner, and is not late."""
+
+
+NO_MATCH = "a match that would begin with this row cannot be had for "
+"""Begins the reason of a row whose attempt failed."""
 
 
 def late_records(
@@ -59,6 +67,9 @@ def _late_frame(node: Node, evaluation: Evaluation, operator: AnyOperator, times
     if isinstance(node, IntervalJoin | AsOfJoin):
         assert isinstance(operator, StreamJoinOperator)
         return late_for_join(node, operator, evaluation.given(node, 0), evaluation.given(node, 1))
+    if isinstance(node, Recognized):
+        assert isinstance(operator, PatternOperator)
+        return late_events(evaluation.given(node), operator.late_below_us)
     if isinstance(node, Windowed):
         return late_frame(node, evaluation.given(node), times.reached(node)[1])
     if isinstance(node, Dedupe):
@@ -71,8 +82,9 @@ def _late_frame(node: Node, evaluation: Evaluation, operator: AnyOperator, times
 
 def _unmatched(evaluation: Evaluation, operator: AnyOperator, node: Node) -> DataFrame:
     """Rows that had to have a partner in a join, and have none."""
-    assert isinstance(operator, StreamJoinOperator)
-    rows, names = evaluation.unmatched(node), operator.work.pairing.columns.names
+    assert isinstance(operator, StreamJoinOperator | PatternOperator)
+    pairing = operator.pairing if isinstance(operator, PatternOperator) else operator.work.pairing
+    rows, names = evaluation.unmatched(node), pairing.columns.names
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in names)), {"ignoreNullFields": "false"})
     nothing = f.lit(None).cast("long")
     return rows.select("_at.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))
@@ -103,6 +115,14 @@ def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
             "reason": _reason(node, reached_us, row[LATE_END], time_us),
             "time": iso(time_us), "watermark": iso(reached_us), "window": span,
         }  # fmt: skip
+    if isinstance(node, Recognized):
+        reached_us = _reached_us(node, times)
+        kept = f", and corrections for {node.spec.horizon_us / 1e6:,.0f} s," if node.spec.horizon_us else ""
+        reason = (
+            f"its time{kept} lies {(reached_us - time_us) / 1e6:,.3f} s behind the watermark, "
+            "and matches that it could change are decided"
+        )
+        return {"reason": reason, "time": iso(time_us), "watermark": iso(reached_us), "window": None}
     if isinstance(node, Join):
         reached_us = _emitted_us(node, times, times.sources[row["source"]])
         return {
@@ -119,6 +139,8 @@ def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
 
 
 def _why_unmatched(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
+    if isinstance(node, Recognized):
+        return _why_failed(row, node, times)
     assert isinstance(node, Join)
     found = json.loads(row[LATE], parse_float=exact)
     key = ", ".join(f"{name} = {json.dumps(found.get(name), ensure_ascii=False)}" for name, _ in node.on)
@@ -131,6 +153,19 @@ def _why_unmatched(row: dict[str, Any], node: Node, times: Times) -> dict[str, A
         "alone": True,
         "time": iso(_microseconds(row)),
         "watermark": iso(reached_us),
+        "window": None,
+    }
+
+
+def _why_failed(row: dict[str, Any], node: Recognized, times: Times) -> dict[str, Any]:
+    """Of a row that a match could have begun with."""
+    found = json.loads(row[LATE], parse_float=exact)
+    key = ", ".join(f"{name} = {json.dumps(found.get(name), ensure_ascii=False)}" for name in node.spec.by)
+    return {
+        "reason": f"{NO_MATCH}{key}: {FAILURES[found[WHY]]}",
+        "alone": True,
+        "time": iso(_microseconds(row)),
+        "watermark": iso(_reached_us(node, times)),
         "window": None,
     }
 

@@ -13,7 +13,7 @@ The rows' records in the late topic stay; new ones beside them say in which batc
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -22,8 +22,11 @@ from pyspark.sql import functions as f
 
 from headwater.flow.commit.job_context import Environment, JobContext
 from headwater.flow.commit.report_records import NO_RECORDS, records
+from headwater.flow.declare.topology.naming import late_topic
 from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
 from headwater.flow.formats.schema import quoted
+from headwater.flow.kafka.client import LATEST, Client
+from headwater.flow.local.session import cloned
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.comparisons.kinds import agos_of
@@ -34,12 +37,13 @@ from headwater.flow.operators.windows.window import WHEN
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.proof.batch_query import batch_rows
 from headwater.flow.proof.past_decisions import late_rows
-from headwater.flow.proof.verification import frames_at
+from headwater.flow.proof.verification import fit_shuffle, frames_at
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.evaluation import Replayed, paired
 from headwater.flow.rows.event_positions import HAPPENED
 from headwater.flow.rows.sources import AT
+from headwater.record import TopicPartition
 
 POSITION = ("source", "partition", "offset")
 
@@ -83,11 +87,19 @@ class LateReplay:
     def outstanding(self, batch: int) -> dict[Node, int]:
         """How many rows were late up to a batch and are not replayed yet, for each operator that they can be given
         to."""
-        late = late_rows(self._environment, self._context.app, self._job, self._context.folder, batch)
+        late = self._late_now(batch)
         if late is None:
             return {}
         counts = {row["operator"]: row["count"] for row in late.groupBy("operator").count().collect()}
         return {node: counts[name] for node, name in self._job.operators.items() if counts.get(name)}
+
+    def _late_now(self, batch: int) -> DataFrame | None:
+        """For what is asked of late rows at once, in a session of its own: that of a job is not fitted to them."""
+        own = replace(self._environment, session=cloned(self._environment.session))
+        late = late_rows(own, self._context.app, self._job, self._context.folder, batch)
+        if late is not None:
+            fit_shuffle(own.session, _ends(own.client, late_topic(self._context.app, self._job.name)))
+        return late
 
     def corrections(self, planned: PlannedBatch) -> Corrections:
         """Of all rows that were late before a batch, the same whenever it is computed."""
@@ -95,12 +107,13 @@ class LateReplay:
         before = self._context.folder.finished(last)
         rows = {node: count for node, count in self.outstanding(last).items() if why_not(node) is None}
         late = late_rows(environment, self._context.app, self._job, self._context.folder, last)
-        if before is None or late is None or not rows:
+        asked = self._late_now(last)
+        if before is None or late is None or asked is None or not rows:
             return NO_CORRECTIONS
-        names = [self._job.operators[node] for node in rows]
-        late = late.where(f.col("operator").isin(names))
+        named = f.col("operator").isin([self._job.operators[node] for node in rows])
+        late, asked = late.where(named), asked.where(named)
         log = frames_at(environment.session, self._job, environment.where, before.end)
-        frames = self._near(late, log, tuple(rows))
+        frames = self._near(asked, log, tuple(rows))
         own = {node: late.where(f.col("operator") == self._job.operators[node]).drop("operator") for node in rows}
         then, now = Past(before.passed, own), Past(before.passed)
         changes = {node: self._corrections(node, frames, then, now) for node in self._corrected(tuple(rows))}
@@ -109,7 +122,7 @@ class LateReplay:
             for node in rows
             if isinstance(node, Windowed) and (until := node.window.kept_until_sql(HAPPENED))
         }
-        return Corrections(Replayed(changes, absorbed), rows, self._marks(late, planned))
+        return Corrections(Replayed(changes, absorbed), rows, self._marks(asked, planned))
 
     def _corrected(self, windows: tuple[Node, ...]) -> list[Node]:
         """The operators themselves, and comparisons of what they make."""
@@ -167,6 +180,11 @@ class LateReplay:
             }  # fmt: skip
             values.append(json.dumps(said, ensure_ascii=False).encode())
         return records([None] * len(values), values, [planned.time_ms] * len(values))
+
+
+def _ends(client: Client, topic: str) -> dict[str, dict[int, int]]:
+    places = [TopicPartition(topic, number) for number in range(client.partitions([topic])[topic])]
+    return {topic: {place.partition: end for place, end in client.offsets(dict.fromkeys(places, LATEST)).items()}}
 
 
 def _reach_us(node: Compared) -> int:

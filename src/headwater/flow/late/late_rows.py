@@ -57,11 +57,11 @@ def late_for_join(node: Join, operator: StreamJoinOperator, left: DataFrame, rig
     if isinstance(node, AsOfJoin):
         right = with_time(right, since(node.versions, right))
     bounds = operator.work.late_below(operator.clock)
-    late = [_late_events(frame, bound_us) for frame, bound_us in zip((left, right), bounds, strict=True)]
+    late = [late_events(frame, bound_us) for frame, bound_us in zip((left, right), bounds, strict=True)]
     return late[0].unionByName(late[1])
 
 
-def _late_events(frame: DataFrame, below_us: int | None) -> DataFrame:
+def late_events(frame: DataFrame, below_us: int | None) -> DataFrame:
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
     nothing = f.lit(None).cast("long")
     is_late = f.lit(False) if below_us is None else time_us() < f.lit(below_us).cast("long")

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import FlowError
-from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Node, multiplies
+from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Node, Recognized, multiplies
 from headwater.flow.declare.topology.stored_queries import PERCOLATES
 from headwater.flow.exchange.blocks import Address
 from headwater.flow.operate.deduplicator import Deduplicator
@@ -17,6 +17,7 @@ from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperat
 from headwater.flow.operate.join_works import Named, StreamJoinWork, TableJoinWork
 from headwater.flow.operate.level import Emit, Level
 from headwater.flow.operate.level_blocks import LevelBlocks, LevelInputs
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator, PatternWork
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_task import ShardWork
 from headwater.flow.operate.tables.table_inputs import sides_frame
@@ -34,12 +35,14 @@ from headwater.flow.plan.watermarks import FOREVER_US
 from headwater.flow.prepare.inputs import AnyPrepare, KeyedOperator, input_of, window_rows_of
 from headwater.flow.prepare.join_inputs import side_frame, side_preparations
 from headwater.flow.prepare.late_bounds import MarkLate
+from headwater.flow.prepare.pattern_inputs import pattern_preparation
 from headwater.flow.rows.row_batch import POSITION
 from headwater.flow.state.job_state import JobState
 from headwater.flow.state.manifest import RunInfo
 from headwater.flow.state.store import StateStore
 
-AnyOperator = KeyedOperator | JoinOperator | GroupOperator | KeptTable[Any]
+AnyOperator = KeyedOperator | JoinOperator | GroupOperator | KeptTable[Any] | PatternOperator
+SeveralStores = JoinOperator | GroupOperator | KeptTable[Any] | PatternOperator
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Operators:
     def at(self, node: Node, context: BatchContext) -> AnyOperator:
         """An operator in a batch: with its watermarks, and with the keys that are split."""
         declared, times = self.declared[node], context.times
-        if isinstance(declared, WindowOperator | StreamJoinOperator):
+        if isinstance(declared, WindowOperator | StreamJoinOperator | PatternOperator):
             return declared.at(*times.reached(node))
         if isinstance(declared, CompareOperator):
             assert isinstance(node, Compared)
@@ -124,6 +127,9 @@ class Operators:
         times = context.times
         if isinstance(prepare, MarkLate):
             return replace(prepare, bounds=times.late_bounds(node))
+        if isinstance(operator, PatternOperator):
+            assert isinstance(node, Recognized)
+            return pattern_preparation(node, operator)
         if not isinstance(operator, WindowOperator):
             return prepare
         if node in inputs.absorbed:  # late rows that are replayed: their time has passed, and they are counted as late
@@ -139,6 +145,11 @@ class Operators:
             return self._join_work(node, operator, schemas, context, inputs, paired=paired)
         if isinstance(operator, KeptTable):
             return KeptTableWork(operator, self._handles(operator, context), paired)
+        if isinstance(operator, PatternOperator):
+            topics = tuple(source.topic for source in context.times.sources)
+            return PatternWork(
+                operator, self._handles(operator, context), schemas[0], topics, multiplies(node.inputs[0])
+            )  # fmt: skip
         if isinstance(operator, GroupOperator):
             return GroupWork(operator, self._handles(operator, context), schemas[0])
         work = self._keyed_work(node, operator, schemas[0], context, absorbed=node in inputs.absorbed)
@@ -170,9 +181,7 @@ class Operators:
             counts_misplaced=logged and operator.by_partition,
         )
 
-    def _handles(
-        self, operator: JoinOperator | GroupOperator | KeptTable[Any], context: BatchContext
-    ) -> dict[str, str]:
+    def _handles(self, operator: SeveralStores, context: BatchContext) -> dict[str, str]:
         base = context.batch - 1
         return {part: self.state.handle(store_name(operator.name, part), base) for part in self.stores(operator)}
 
@@ -195,7 +204,7 @@ class Operators:
     def store(self, operator: KeyedOperator) -> StateStore:
         return self.state.store(operator.name, operator.state, operator.fingerprint)
 
-    def stores(self, operator: JoinOperator | GroupOperator | KeptTable[Any]) -> dict[str, StateStore]:
+    def stores(self, operator: SeveralStores) -> dict[str, StateStore]:
         """One for each part of its state."""
         return {
             part: self.state.store(store_name(operator.name, part), schema, operator.fingerprint)
@@ -207,8 +216,8 @@ class Operators:
         runs = runs_by_store(reports)
         drop_below: dict[str, int | None] = {}
         for operator in (self.at(node, context) for node in self.declared):
-            if isinstance(operator, WindowOperator | StreamJoinOperator):
-                parts = operator.parts if isinstance(operator, StreamJoinOperator) else ("",)
+            if isinstance(operator, WindowOperator | StreamJoinOperator | PatternOperator):
+                parts = ("",) if isinstance(operator, WindowOperator) else operator.parts
                 for shards in filter(None, (runs.get(store_name(operator.name, part)) for part in parts)):
                     operator.check_visited(shards.keys(), self._shards)
             drop_below |= _drop_below(operator)
@@ -220,7 +229,7 @@ class Operators:
             bounds = arriving(node)
             moved = reached_us(bounds, passed), reached_us(bounds, then)
             waits = False
-            if isinstance(operator, StreamJoinOperator):
+            if isinstance(operator, StreamJoinOperator | PatternOperator):
                 handles = {part: store.begin(version) for part, store in self.stores(operator).items()}
                 waits = operator.at(*moved).pending(handles)
             elif isinstance(operator, WindowOperator) and not operator.processing:
@@ -262,7 +271,7 @@ def _drop_below(operator: AnyOperator) -> Mapping[str, int | None]:
             return {operator.name: operator.work.drop_below(operator.clock)}
         case CompareOperator():
             return {operator.name: operator.drop_below}
-        case StreamJoinOperator():
+        case StreamJoinOperator() | PatternOperator():
             below = operator.work.drop_below(operator.clock).items()
             return {store_name(operator.name, part): until for part, until in below}
     return {}

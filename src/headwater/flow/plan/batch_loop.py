@@ -21,6 +21,8 @@ from headwater.flow.source.batch_plan.planner import BatchPlanner
 from headwater.flow.source.options import parse_options, written_offsets
 from headwater.record import TopicPartition
 
+OWN_EVERY_MS = 10_000
+"""So often a job at rest looks whether another driver has taken it."""
 WAIT_MS = 200
 """At most so long the loop waits for new data before it looks whether time has something to do, or it is to stop."""
 
@@ -40,7 +42,11 @@ class BatchRunner:
         """Write the plan down, then process what lies between start and end; the same batch may be run again."""
         self._folder.plan(planned)
         self._folder.stage.mkdir(parents=True, exist_ok=True)
-        self._processor.process(self._frames, planned.batch)
+        try:
+            self._processor.process(self._frames, planned.batch)
+        except Exception:
+            self._folder.check_own()  # places that refuse an older driver say less of the newer one than our checkpoint
+            raise
 
 
 class BatchLoop:
@@ -101,6 +107,7 @@ class BatchLoop:
             elif self._once:
                 return
             else:
+                self._folder.check_own(every_ms=OWN_EVERY_MS)
                 self._planner.wait(self._wait_ms())
 
     def _resumed(self) -> PlannedBatch | None:

@@ -9,6 +9,7 @@ are not before
     the right, unmatched          W(b−1) + low      the same from the other side
     as of a time                  W(b−1)            emitted in the first batch whose watermark is later
     waiting for a row             W(b−1) − wait     emitted without one in the first batch that is that much later
+    matches of a pattern          W(b−1) − within   emitted in the first batch whose watermark decides them
 
 and where a bound would lie ahead of W(b) it is W(b): nothing that is new is older. So the watermark of what leaves a
 join is that of a batch or so before, less some time; after several joins both add up. Of several bounds the least
@@ -19,7 +20,7 @@ what it notes, so that a batch that runs again finds the same.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, LatestJoin, Node, walk
+from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, LatestJoin, Node, Recognized, walk
 from headwater.flow.operators.joins.pairing import FULL, LEFT, RIGHT
 
 Passed = tuple[int | None, ...]
@@ -55,6 +56,8 @@ def held_by(node: Node) -> Bounds:
             return frozenset([Behind(0, left_us), *alone])
         case AsOfJoin():
             return frozenset({Behind(1, 0)})
+        case Recognized(spec=spec):
+            return frozenset({Behind(1, spec.within_us or 0)})
         case LatestJoin(wait_us=wait_us) if wait_us:
             return frozenset({Behind(1, wait_us)})
     return AT_ONCE

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.flow.declare.topology.graph import TOPIC, Job, Planned
-from headwater.flow.declare.topology.nodes import STATEFUL, Dedupe, Join, Node, Source, SourceStream, SourceTable, walk
+from headwater.flow.declare.topology.nodes import (
+    MAKING,
+    STATEFUL,
+    Dedupe,
+    Node,
+    Source,
+    SourceStream,
+    SourceTable,
+    walk,
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ def uses_of(job: Job) -> Uses:
 
 
 def _is_emitted(node: Node) -> bool:
-    return isinstance(node, STATEFUL) and (node.keyed or isinstance(node, Join))
+    return isinstance(node, STATEFUL) and (node.keyed or isinstance(node, MAKING))
 
 
 def levels_of(job: Job) -> dict[Node, int]:

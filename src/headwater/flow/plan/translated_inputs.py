@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame
 
 from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.nodes import (
+    MAKING,
     STATEFUL,
     Join,
     Node,
@@ -43,8 +44,8 @@ def input_steps(
             raise Untranslatable(f"times or keys of {below.name} in types that Spark reads")
         rows = evaluation.frames[below]
         return LogSteps(job.sources.index(below), arrow_schema(rows.schema), steps_of(frame, rows), prepare)
-    if isinstance(below, Join) and not below.keyed and not isinstance(prepare, HashByKey):
-        return ResultSteps(below, steps_of(frame, evaluation.join_rows(below)), prepare)
+    if isinstance(below, MAKING) and not below.keyed and not isinstance(prepare, HashByKey):
+        return ResultSteps(below, steps_of(frame, evaluation.made_rows(below)), prepare)
     if isinstance(below, STATEFUL) and below.keyed and isinstance(node, Join | TableAggregate | TableOperator):
         return ResultSteps(below, steps_of(frame, evaluation.sides(below)), prepare)
     raise Untranslatable("rows of more than one source, or steps that make several rows of one")

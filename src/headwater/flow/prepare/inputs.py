@@ -21,6 +21,7 @@ from headwater.flow.declare.topology.nodes import (
     Latest,
     Newest,
     Node,
+    Recognized,
     SourceStream,
     SourceTable,
     TableAggregate,
@@ -35,6 +36,7 @@ from headwater.flow.operate.grouping.table_rows import WeighRows, grouped_table
 from headwater.flow.operate.history_operator import versioned_rows
 from headwater.flow.operate.model_operator import model_points
 from headwater.flow.operate.newest_operator import grouped_rows
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.shard_operator import ShardOperator
 from headwater.flow.operate.window_comparison import compared_windows
@@ -48,6 +50,7 @@ from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
 from headwater.flow.prepare.late_bounds import MarkLate
 from headwater.flow.prepare.newest_rows import HashByKey, NewestByKey
+from headwater.flow.prepare.pattern_inputs import recognised_rows
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
 from headwater.flow.prepare.table_sides import PrepareSides
 from headwater.flow.rows.arrow_types import arrow_schema, arrow_type
@@ -61,7 +64,7 @@ ORDER_OF_CHANGELOGS = {"_at_partition": "partition", "_at_offset": "offset"}
 """The position of a record says which of two is newer, as it does for compaction; clocks of producers may go back."""
 
 KeyedOperator = Operator | Deduplicator | ShardOperator[Any]
-InputOperator = KeyedOperator | GroupOperator
+InputOperator = KeyedOperator | GroupOperator | PatternOperator
 """An operator with one input, whose state is one store, or several."""
 OfTables = WeighRows | PrepareSides
 AnyPrepare = ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable | OfTables
@@ -118,6 +121,8 @@ def input_of(node: Node, frame: DataFrame, name: str) -> Input:
             return _hashed(*versioned_rows(node, frame, name), node.by)
         case Compared():
             return _hashed(*compared_windows(node, frame, name), node.windowed.by)
+        case Recognized():
+            return Input(*recognised_rows(node, frame, name))
         case KMeans():
             return _hashed(*model_points(node, frame, name), node.windowed.by)
     raise AssertionError(f"{type(node).__name__} is no operator with one input")

@@ -22,6 +22,7 @@ from headwater.flow.declare.topology.nodes import (
     LatestJoin,
     Newest,
     Node,
+    Recognized,
     Source,
     SourceStream,
     SourceTable,
@@ -35,11 +36,12 @@ from headwater.flow.operate.history_operator import batch_history
 from headwater.flow.operate.model_operator import model_rows
 from headwater.flow.operate.newest_operator import batch_newest
 from headwater.flow.operate.tables.table_inputs import batch_table
-from headwater.flow.proof.arrival_query import change_rows, first_rows, met_rows
+from headwater.flow.proof.by_batch.arrival_query import change_rows, first_rows, met_rows
+from headwater.flow.proof.by_batch.table_history import history
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
+from headwater.flow.proof.patterns.pattern_query import pattern_rows
 from headwater.flow.proof.plain_query import POSITION, aggregated, newest
-from headwater.flow.proof.table_history import history
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_steps import PATH, apply_step
@@ -67,6 +69,8 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
     if isinstance(node, IntervalJoin | AsOfJoin):
         left, right = (batch_rows(one, frames, past) for one in node.inputs)
         return event_rows(node, left, right, past or Past(), list(frames))
+    if isinstance(node, Recognized):
+        return pattern_rows(node, batch_rows(node.input, frames, past), past or Past(), list(frames))
     if isinstance(node, Newest):
         return batch_newest(node, batch_rows(node.input, frames, past))
     if isinstance(node, TableOperator) and not isinstance(node, TableJoin):

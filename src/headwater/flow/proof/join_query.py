@@ -25,7 +25,7 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.joins.pairing import EQUAL_OR_UNKNOWN, EXISTENCE, LEFT
 from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
-from headwater.flow.proof.arrivals import BATCH
+from headwater.flow.proof.by_batch.arrivals import BATCH
 from headwater.flow.proof.search.hits import hit_path, matching_pairs, search_over
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.event_positions import position_of, since, with_time
@@ -112,6 +112,18 @@ def sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
         same = [f.col(f"{places}_{name}") for name in (*POSITION, "content")]
         nth = f.row_number().over(Over.partitionBy(*same).orderBy(*same)) - 1
     return placed.withColumn(f"{places}_nth", nth)
+
+
+def placed_rows(node: Node, given: Node, frame: DataFrame, past: Past) -> DataFrame:
+    """Rows that are given to an operator and were not late, with where each lies beside its columns."""
+    on_time = timely(node, frame, past)
+    position = {f"{LEFT_PLACE}{name}": column for name, column in position_of(on_time, given).items()}
+    placed = on_time.withColumns(position)
+    nth = f.lit(0).cast("long")
+    if multiplies(given):
+        same = [f.col(f"{LEFT_PLACE}_{name}") for name in (*POSITION, "content")]
+        nth = f.row_number().over(Over.partitionBy(*same).orderBy(*same)) - 1
+    return placed.withColumn(f"{LEFT_PLACE}_nth", nth.cast("long"))
 
 
 def timely(node: Node, frame: DataFrame, past: Past) -> DataFrame:

@@ -14,6 +14,7 @@ from headwater.flow.declare.topology.nodes import (
     Dedupe,
     IntervalJoin,
     Node,
+    Recognized,
     Windowed,
     walk,
 )
@@ -22,7 +23,7 @@ from headwater.flow.late.late_records import NO_ROW
 from headwater.flow.plan.batch_context import batch_context
 from headwater.flow.plan.delays import Passed
 from headwater.flow.plan.processing_time import RecordedBatch, processed_batches, recorded_batches
-from headwater.flow.proof.arrivals import Arrivals
+from headwater.flow.proof.by_batch.arrivals import Arrivals
 from headwater.flow.proof.rebuilt_late import RebuiltBatches, rebuilt_batches, still_counts
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.sources import load
@@ -38,7 +39,8 @@ POSITION = ("operator", "source", "partition", "offset")
 def past_of(environment: Environment, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int) -> Past:
     """Of an output that holds a batch."""
     client = environment.client
-    timed = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin | Dedupe)]
+    by_time = (Windowed, IntervalJoin, AsOfJoin, Dedupe, Recognized)
+    timed = [node for node in walk(planned.node) if isinstance(node, by_time)]
     arrivals = arrivals_of(client, app, job, planned, folder, batch)
     if not timed:
         return Past(arrivals=arrivals)

@@ -23,8 +23,8 @@ from headwater.flow.operators.windows.step import END, START
 from headwater.flow.plan.planned_batches import partition_offsets
 from headwater.flow.proof import checkpoint
 from headwater.flow.proof.approximation import refuse_derived
-from headwater.flow.proof.arrivals import refuse_compacted
 from headwater.flow.proof.batch_query import batch_rows, input_rows
+from headwater.flow.proof.by_batch.arrivals import refuse_compacted
 from headwater.flow.proof.certificate import Certificate, Content, content_of
 from headwater.flow.proof.tolerances import BOUNDS, RULE, bounds_among, near, rule_of
 from headwater.flow.proof.window_query import Past
@@ -117,7 +117,7 @@ def verify(
     if _gone(client, position) and (since := checkpoint.usable(folder, client, planned, position)) is None:
         _refuse_if_gone(client, planned, position)
     known, key = past(batch), tuple(shape.key)
-    _fit_shuffle(session, position)
+    fit_shuffle(session, position)
     if since is not None:
         known = replace(known, known=checkpoint.read(folder, session, planned, since))
     frames = frames_at(session, job, environment.where, position, {} if since is None else since.position)
@@ -146,7 +146,7 @@ def verify(
 def recomputed(environment: Environment, job: Job, planned: Planned, certificate: Certificate, past: Past) -> Content:
     """What the log says today at the position of a certificate."""
     _refuse_if_gone(environment.client, planned, certificate.position)
-    _fit_shuffle(environment.session, certificate.position)
+    fit_shuffle(environment.session, certificate.position)
     frames = frames_at(environment.session, job, environment.where, certificate.position)
     return content_of(expected_rows(planned, frames, past))
 
@@ -212,7 +212,7 @@ def frames_at(
     return frames_of(job, load(session.read, {**source_options(job, reach), **said, "poisoned": "drop"}))
 
 
-def _fit_shuffle(session: SparkSession, position: Mapping[str, Mapping[int, int]]) -> None:
+def fit_shuffle(session: SparkSession, position: Mapping[str, Mapping[int, int]]) -> None:
     """As few partitions as the rows need, unless the user has set a number. The session is the proof's own: in that of
     a job the number is that of its shards."""
     if is_local(session) or session.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):

@@ -17,7 +17,7 @@ from headwater.flow.operators.windows.step import FINAL
 from headwater.flow.operators.windows.window import COMPLETE, ROW_POSITION, THERE, WHEN
 from headwater.flow.plan.delays import Passed, arriving, reached_us
 from headwater.flow.prepare.aggregates import read_aggregates
-from headwater.flow.proof.arrivals import Arrivals
+from headwater.flow.proof.by_batch.arrivals import Arrivals
 from headwater.flow.proof.tolerances import reference_columns
 from headwater.flow.rows.sources import AT
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import (
+    MAKING,
     STATEFUL,
     Changes,
     Compared,
@@ -34,6 +35,7 @@ from headwater.flow.operate.level import Level
 from headwater.flow.operators.changes import BEFORE, OPERATION
 from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE
 from headwater.flow.operators.joins.events import MISSING
+from headwater.flow.operators.patterns.spec import WHY
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_batch import AT, FIELDS, POSITION
 from headwater.flow.rows.row_steps import apply_step, visible
@@ -66,10 +68,6 @@ class Replayed:
     """Corrections that operators emit, in place of their own changes."""
     absorbed: Mapping[Node, DataFrame] = field(default_factory=dict)
     """Rows that operators of overlapping windows put into their state."""
-
-
-MAKING = (Join, Changes)
-"""Steps that make facts of what operators before them have emitted."""
 
 
 @dataclass
@@ -107,16 +105,20 @@ class Evaluation:
             return self.frames[node]
         if isinstance(node, Changes):
             return self._made(node, root, as_facts(self.changes(node.input), key_of(node.input)))
-        if isinstance(node, Join):
-            return self._made(node, root, self.join_rows(node))
+        if isinstance(node, MAKING):
+            return self._made(node, root, self.made_rows(node))
         if isinstance(node, Dedupe):
             first = self.changes(node).where(~f.col(LATE)).drop(LATE)
-            return self._made(node, root, first) if any(isinstance(one, MAKING) for one in walk(node)) else first
+            return (
+                self._made(node, root, first)
+                if any(isinstance(one, (*MAKING, Changes)) for one in walk(node))
+                else first
+            )
         return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))
 
-    def join_rows(self, node: Join) -> DataFrame:
-        """What a join of events emits."""
-        return self.changes(node).where(~f.col(MISSING)).drop(MISSING)
+    def made_rows(self, node: Node) -> DataFrame:
+        """The facts that a join of events, or a pattern, emits."""
+        return self.changes(node).where(~f.col(MISSING)).drop(MISSING, WHY)
 
     def _made(self, node: Node, root: Node, rows: DataFrame) -> DataFrame:
         """Rows that were made of others are facts again for the operator that is given them."""

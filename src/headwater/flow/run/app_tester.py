@@ -63,8 +63,10 @@ class AppTester:
 
     def __init__(
         self, app: App, node: RunningNode, session: SparkSession | Callable[[], SparkSession], *,
-        clock: Clock | None = None,
+        clock: Clock | None = None, state: str = "",
     ) -> None:  # fmt: skip
+        """`state` is where jobs are kept, if not in the data of the node: the URL of a bucket, or a folder."""
+        self._state = state
         self.app, self.node = app, node
         self.clock = clock or SystemClock()
         self.reported: list[str] = []
@@ -123,7 +125,12 @@ class AppTester:
         """Process everything there is, as `headwater run --once`; answers the accounts of every batch and output."""
         accounts: list[Account] = []
         settings = RunSettings(
-            self.node.data, self.node.kafka_address, once=True, rows_per_batch=rows_per_batch, retries=NO_RETRIES
+            self.node.data,
+            self.node.kafka_address,
+            once=True,
+            rows_per_batch=rows_per_batch,
+            retries=NO_RETRIES,
+            state=self._state,
         )
 
         def run_once(session: SparkSession, only: frozenset[str] | None) -> None:
@@ -219,7 +226,7 @@ class AppTester:
         time_ms = round(datetime.fromisoformat(moment).timestamp() * 1000)
 
         def run_once(session: SparkSession, only: frozenset[str] | None) -> None:
-            settings = RunSettings(self.node.data, self.node.kafka_address)
+            settings = RunSettings(self.node.data, self.node.kafka_address, state=self._state)
             running = RunningApp(self.app, session, settings, clock=self.clock, only=only)
             try:
                 for processor in running.processors():
@@ -244,7 +251,10 @@ class AppTester:
         """Correct windows by the rows that were late for them, as `headwater late replay`; with Spark."""
         self._hand_over("late rows were replayed")
         running = RunningApp(
-            self.app, self.session, RunSettings(self.node.data, self.node.kafka_address), clock=self.clock
+            self.app,
+            self.session,
+            RunSettings(self.node.data, self.node.kafka_address, state=self._state),
+            clock=self.clock,
         )
         try:
             return running.replay_late()

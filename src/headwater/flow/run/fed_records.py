@@ -10,6 +10,7 @@ from headwater.flow.declare.topology.nodes import (
     CHANGELOGS,
     Join,
     Node,
+    Recognized,
     Source,
     SourceStream,
     Windowed,
@@ -80,6 +81,8 @@ def _length_us(node: Node) -> int:
     """How long a row can be waited for, or kept, by an operator."""
     if isinstance(node, Join):
         return sum(abs(getattr(node, name, 0) or 0) for name in ("wait_us", "horizon_us", "low_us", "high_us"))
+    if isinstance(node, Recognized):
+        return (node.spec.within_us or 0) + node.spec.horizon_us
     if not isinstance(node, Windowed) or node.window.expires:  # keys that end are no results to wait for
         return 0
     return node.window.longest_us + node.emission.horizon_us

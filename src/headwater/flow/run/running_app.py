@@ -57,6 +57,8 @@ class RunSettings:
     """Read segment files of the log, which is on this machine."""
     retries: Retries | None = None
     """Other than the app says."""
+    state: str = ""
+    """Where jobs are kept, if not in the data directory: the URL of a bucket, or a folder."""
 
     def where(self, app: App | None = None) -> dict[str, str]:
         """The options of the source for the jobs of an app."""
@@ -177,6 +179,7 @@ class RunningApp:
         folder = JobFolder(self.settings.data / "flows" / self.app.name / job.name)
         folder.lock()
         self._ending.callback(folder.unlock)
+        folder.take(place_of(self.settings.state, self.app.name, job.name))
         return folder
 
     def _begin(self, one: SupervisedJob, made: Mapping[str, str]) -> None:
@@ -271,10 +274,10 @@ class RunningApp:
                 context, one, data=self.settings.data, client=client, stopping=self._stopping, stores=stores
             )
             open.callback(sinks[one.name].close)
-        poisoned = own_topic_sink(poisoned_topic(app, job.name), folder.sinks, client)
+        poisoned = own_topic_sink(poisoned_topic(app, job.name), folder, client)
         # Proofs rest on which rows were late and, of some results, on which came in one batch.
-        accounts = own_topic_sink(accounts_topic(app), folder.sinks, client, kept=self._keeps_accounts)
-        late = own_topic_sink(late_topic(app, job.name), folder.sinks, client, kept=True)
+        accounts = own_topic_sink(accounts_topic(app), folder, client, kept=self._keeps_accounts)
+        late = own_topic_sink(late_topic(app, job.name), folder, client, kept=True)
         return Outputs(sinks, poisoned, late, accounts, group_of(app, job.name))
 
     def _loop(self, one: SupervisedJob, processor: Processor) -> BatchLoop:
@@ -302,6 +305,7 @@ class RunningApp:
         rebuild = frozenset[str]() if one.deployed else self.rebuild
         try:
             one.open.close()
+            one.folder.refresh()
             context, environment = self._deployed(one.job, one.columns, one.folder, one.open, rebuild)
             one.deployed = True
             one.loop = self._loop(one, self._processor(context, environment, one.open, watch))
@@ -453,6 +457,18 @@ class RunningApp:
                 one.loop.stop()  # whole, its batch need not be run again
             one.stop()
         self._ending.close()
+
+
+def place_of(state: str, app: str, job: str) -> str:
+    """Where a job is kept.
+
+    >>> place_of("s3://bucket/flows/", "shop", "orders"), place_of("", "shop", "orders")
+    ('s3://bucket/flows/shop/orders', '')
+    """
+    if not state:
+        return ""
+    whole = state if "://" in state else os.path.abspath(state)
+    return f"{whole.rstrip('/')}/{app}/{job}"
 
 
 def made_sentence(topic: str, there: Iterable[str]) -> str:

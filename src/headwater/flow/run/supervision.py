@@ -20,6 +20,7 @@ from headwater import errors
 from headwater.errors import (
     InvalidDeclaration,
     JobRefused,
+    JobTakenOver,
     LogTruncated,
     NumberOverflow,
     StateMismatch,
@@ -80,6 +81,7 @@ TROUBLED = (State.RETRYING, State.FAILED)
 NEVER_AGAIN = (
     InvalidDeclaration,
     JobRefused,
+    JobTakenOver,
     LogTruncated,
     NumberOverflow,
     StateMismatch,

@@ -15,7 +15,7 @@ from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 from headwater.small_file import SmallFile, copy_path, read_newest, seal
 
 
-class Folder(Protocol):
+class NoteFolder(Protocol):
     url: str
 
     def put(self, path: str, content: bytes) -> None:
@@ -23,6 +23,8 @@ class Folder(Protocol):
 
     def get(self, path: str) -> bytes | None: ...
 
+
+class Folder(NoteFolder, Protocol):
     def writing(self, path: str) -> AbstractContextManager[io.RawIOBase]:
         """A new file to write to, piece by piece; it holds all of it for good when the context ends."""
 
@@ -179,7 +181,7 @@ class ObjectFolder:
 class Note:
     """A small file (small_file.py) in a folder: it has a checksum, and a copy from which it is read if damaged."""
 
-    def __init__(self, folder: Folder, path: str) -> None:
+    def __init__(self, folder: NoteFolder, path: str) -> None:
         self._folder, self._path = folder, path
 
     @property

@@ -6,15 +6,23 @@
     <folder>/_headwater/stage/00003-5f0c….staged        what an attempt of task 3 has written; publishing renames it
     <folder>/_headwater/mark.json                       whose folder this is, and its newest batch
     <folder>/_headwater/mark.copy                       the same once more: it is a small file (small_file.py)
+    <folder>/_headwater/mark-00000007.json              the same, of driver 7 of a job whose drivers are counted
+    <folder>/_headwater/driver-00000007.json            that there is such a driver; its stage is stage-00000007
 
 A file appears whole or not at all. Which tasks have rows may differ when a batch comes again. So the names of its files
 are noted in the mark, as `unfinished`, before the first of them appears; a batch that comes again before its mark was
 written replaces those that it has too, and removes the others.
+
+Drivers of a job that is kept at a URL may overlap. Each writes its own mark, and the newest driver's counts. A driver
+that begins first says that it is there, then reads the mark of the one before it. An older one first writes in its mark
+what it is going to name, then looks whether there is a newer one, and stops. So one of the two sees the other: files
+that the older one has named are removed, and its stage, without which it can name no more.
 """
 
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,13 +32,16 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.errors import JobRefused
+from headwater.errors import JobRefused, JobTakenOver
 from headwater.flow.sinks.folders import Folder, Note, absolute, folder_at
 from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, attempt_name, in_chunks, run_here
-from headwater.views.mark import Mark, position_to_json
+from headwater.small_file import copy_path
+from headwater.views.mark import Epoch, Mark, position_to_json
 from headwater.views.shape import Shape, evolved, shape_of
 
-MARK, STAGE = "_headwater/mark.json", "_headwater/stage"
+OWN = "_headwater"
+MARK, STAGE = f"{OWN}/mark.json", f"{OWN}/stage"
+NUMBERED = re.compile(r"(mark|stage|driver)-(\d{8})(?:\.json|\.copy)?")
 ROW = "_row"  # beside the columns that files are divided by; none of a user's begins with an underscore
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # as Hive and Spark name the folder of nulls
 
@@ -45,6 +56,7 @@ class ParquetSink:
         self._files = folder_at(folder) if isinstance(folder, str) else folder
         self._place = absolute(folder) if isinstance(folder, str) else folder
         self._note = Note(self._files, MARK)
+        self._stage = STAGE
         self._shape: Shape | None = None
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
@@ -57,8 +69,48 @@ class ParquetSink:
                 "Divide by fewer columns.",
             )
         wanted = shape_of(self.name, schema, ())
+        if marks := self._numbers("mark"):
+            self._note = Note(self._files, _numbered("mark", max(marks)))
         stored = self._mark().get("shape")
         self._shape = evolved(self.name, Shape.from_json(stored), wanted) if stored else wanted
+
+    def fence(self, job: str, epoch: Epoch) -> None:
+        if not epoch.number:
+            return
+        self._files.put(
+            _numbered("driver", epoch.number),
+            json.dumps({"job": job, "owner": epoch.owner, "since_ms": epoch.since_ms}).encode(),
+        )
+        self._refuse_older(job, epoch)
+        older = [number for number in self._numbers("mark") if number < epoch.number]
+        # A stage first: what has no name yet gets none any more, and what has one is in the mark.
+        for stage in [STAGE, *(_numbered("stage", number) for number in self._numbers("stage"))]:
+            self._empty(stage)
+        before = Note(self._files, _numbered("mark", max(older)) if older else MARK).read() or {}
+        self._note, self._stage = Note(self._files, _numbered("mark", epoch.number)), _numbered("stage", epoch.number)
+        if before.get("job", job) == job and self._note.read() is None:
+            for name in before.get("unfinished", ()):
+                self._files.remove(name)
+            if before:
+                self._note.write({name: said for name, said in before.items() if name != "unfinished"})
+        for number in older:
+            self._files.remove(_numbered("mark", number))
+            self._files.remove(copy_path(_numbered("mark", number)))
+
+    def _refuse_older(self, job: str, epoch: Epoch) -> None:
+        newest = max(self._numbers("driver"), default=0) if epoch.number else 0
+        if newest > epoch.number:
+            said = json.loads(self._files.get(_numbered("driver", newest)) or b"{}")
+            named = job.split("/")[1] if "/" in job else job
+            raise JobTakenOver(named, said.get("owner", f"driver {newest}"), said.get("since_ms", 0))
+
+    def _numbers(self, kind: str) -> list[int]:
+        found = map(NUMBERED.fullmatch, self._files.names(OWN))
+        return sorted({int(one[2]) for one in found if one is not None and one[1] == kind})
+
+    def _empty(self, stage: str) -> None:
+        for name in self._files.names(stage):
+            self._files.remove(f"{stage}/{name}")
 
     def committed(self, job: str) -> int | None:
         mark = self._mark()
@@ -68,9 +120,8 @@ class ParquetSink:
     def stager(self, mark: Mark) -> Stager:
         if self._holds(self._mark(), mark):
             return CountOnly()
-        for name in self._files.names(STAGE):
-            self._files.remove(f"{STAGE}/{name}")
-        return ParquetStager(self._place, self._by, self._compression)
+        self._empty(self._stage)
+        return ParquetStager(self._place, self._by, self._compression, self._stage)
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
         return self.publish(mark, (), rows)
@@ -83,11 +134,17 @@ class ParquetSink:
         staged = {
             f"{folder}{file_name(mark, part.task)}": name for part in parts for folder, name in part.content.items()
         }
+        if mark.epoch.number:  # nothing gets its name but from a stage, which a newer driver empties
+            for name, part in given.items():
+                staged[name] = f"{self._stage}/{attempt_name(0)}.staged"
+                self._files.put(staged[name], self._parquet(part))
+            given = {}
         unfinished = [*given, *staged]
         for name in {file_name(mark), *stored.get("unfinished", ())}.difference(unfinished):
             self._files.remove(name)
         if staged or self._by:
             self._note.write({"batch": -1, **stored, **self._owner(mark), "unfinished": unfinished})
+        self._refuse_older(mark.job, mark.epoch)
         for name, part in given.items():
             self._files.put(name, self._parquet(part))
         for name, own in staged.items():
@@ -137,6 +194,7 @@ class ParquetStager:
     place: Folder | str
     by: tuple[str, ...]
     compression: str
+    folder: str = STAGE
 
     def stage(self, task: int, batches: Iterable[pa.RecordBatch]) -> Part:
         files = folder_at(self.place) if isinstance(self.place, str) else self.place
@@ -148,7 +206,7 @@ class ParquetStager:
                 count += rows.num_rows
                 for folder, part in parts_of(rows, self.by):
                     if folder not in writers:
-                        staged[folder] = f"{STAGE}/{attempt_name(task)}.staged"
+                        staged[folder] = f"{self.folder}/{attempt_name(task)}.staged"
                         file = opened.enter_context(files.writing(staged[folder]))
                         writer = pq.ParquetWriter(file, part.schema, compression=self.compression)
                         writers[folder] = opened.enter_context(writer)
@@ -171,6 +229,10 @@ def parts_of(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[str, pa.Tabl
         places.setdefault(_folder(values), []).extend(own)
     for folder, chosen in places.items():
         yield folder, rows.drop_columns(list(by)).take(pa.array(chosen))
+
+
+def _numbered(kind: str, number: int) -> str:
+    return f"{OWN}/{kind}-{number:08}{'' if kind == 'stage' else '.json'}"
 
 
 def file_name(mark: Mark, task: int | None = None) -> str:

@@ -8,13 +8,13 @@ Rows of a keyed output: `_op` (c, u, d), key columns, value columns, perhaps `_b
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from headwater.views.mark import Mark
+from headwater.views.mark import Epoch, Mark
 
-__all__ = ["Mark", "Sink"]
+__all__ = ["Epoch", "FencedSink", "Mark", "Sink"]
 
 
 class Sink(Protocol):
@@ -34,3 +34,14 @@ class Sink(Protocol):
         """
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class FencedSink(Protocol):
+    """A place that knows the drivers of a job apart by itself."""
+
+    def fence(self, job: str, epoch: Epoch) -> None:
+        """Before the first batch of a driver: from now on what older drivers of the job write is refused.
+
+        JobTakenOver if this one is older than another. Epoch 0 fences nothing.
+        """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, in_chunks, run_here
-from headwater.views.mark import Mark
+from headwater.views.mark import Epoch, Mark
 from headwater.views.postgres_staging import PostgresStaging, StagedTable
 from headwater.views.store import POSTGRES_SCHEMES, StagingStore, ViewStore, open_store
 
@@ -31,6 +31,9 @@ class ViewSink:
     def committed(self, job: str) -> int | None:
         mark = self.store.mark(self._view, shadow=self._shadow)
         return mark.batch if mark is not None and mark.job == job and mark.batch >= 0 else None
+
+    def fence(self, job: str, epoch: Epoch) -> None:
+        self.store.fence(self._written(Mark(job, -1)).job, epoch)
 
     def owner(self) -> str | None:
         """The job that has written here; None if none has."""

@@ -16,6 +16,7 @@ from headwater.flow.declare.topology.nodes import (
     Latest,
     LatestJoin,
     Node,
+    Recognized,
     Select,
     SourceStream,
     Union,
@@ -52,6 +53,8 @@ def identified(node: Node, suffix: str = "") -> tuple[Node, tuple[str, ...]]:
         case LatestJoin() | AsOfJoin() if not isinstance(node, PERCOLATES):
             inner, names = identified(node.left, f"{suffix}_l")
             return replace(node, left=inner), names
+        case Recognized():
+            return node, node.key
         case IntervalJoin():
             return _of_pairs(node, suffix)
     raise InvalidDeclaration(

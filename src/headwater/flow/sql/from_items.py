@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.checks.columns import known_columns
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Stream
 from headwater.flow.operators.windows.kinds.hopping import hopping
@@ -13,7 +15,8 @@ from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.window import Window
 from headwater.flow.sql.environment import Environment
 from headwater.flow.sql.intervals import interval_us, is_now
-from headwater.flow.sql.reading.dialect import WINDOW_FUNCTIONS, name_text
+from headwater.flow.sql.reading.dialect import WINDOW_FUNCTIONS, name_text, tokens_of
+from headwater.flow.sql.reading.match_clause import MATCH, match_clause
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Column, Cut, Item, Relation, Rows
 
@@ -65,6 +68,8 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
     call, source = node.this, environment.source
     name, inputs = str(call.this).lower(), list(call.expressions)
     read = inputs[0] if inputs else None
+    if name == MATCH and isinstance(read, exp.Column):
+        return _matched(node, read, str(inputs[1].name), environment)
     if name not in (*WINDOW_FUNCTIONS, "stream") or not isinstance(read, exp.Column):
         raise source.refusal(
             start_of(node), f"{name}(...) is no table function of flows",
@@ -92,6 +97,25 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
         time = exp.column(time.this.copy(), table=rows.items[0].alias)
     cut = Cut(name, time, tuple(sizes))
     return replace(rows, window=_window(name, sizes), processing=processing, cut=cut)
+
+
+def _matched(node: exp.Table, read: exp.Column, said: str, environment: Environment) -> Rows:
+    """orders MATCH_RECOGNIZE (...): the matches of a pattern as rows of a stream, or a table with corrections."""
+    source = environment.source
+    relation = environment.find(read, read.name)
+    clause = match_clause(said, tokens_of(source), source)
+    if not isinstance(relation.flow, Stream):
+        raise source.refusal(start_of(read), f"{read.name} is a table", "Match the stream that it is made from.")
+    try:
+        flow = relation.flow.match(
+            by=clause.by, order=clause.order, within=clause.within, pattern=clause.pattern, define=clause.define,
+            measures=clause.measures, subset=clause.subset, rows=clause.rows, skip=clause.skip,
+        )  # fmt: skip
+    except InvalidDeclaration as error:
+        raise source.refusal(int(said.split(":")[0]), str(error)) from error
+    names = known_columns(flow.node)
+    columns = None if names is None else tuple(Column(name, name) for name in names)
+    return _rows(Relation(flow, columns), node.alias or read.name, node, environment)
 
 
 def _window(name: str, sizes: list[int]) -> Window:

@@ -1,8 +1,9 @@
 """What the state needs from a file system: the only way it touches files.
 
 Paths are relative to the store, separated by "/". Files are written once, under names that are new, and only
-manifests are replaced. Two implementations keep the contract (tests/flow/state/files_contract.py): a disk, through the
-storage interface of the log, and whatever fsspec reaches (remote_files.py).
+manifests are replaced. Three implementations keep the contract (tests/flow/state/files_contract.py): a disk, through
+the storage interface of the log, objects of a bucket (object_files.py), and a checkpoint that is kept in objects
+(checkpoint_files.py).
 
 A missing file is FileNotFoundError; whatever else keeps a call from its work is StateUnavailable.
 """
@@ -53,11 +54,14 @@ class StateFiles(Protocol):
     def forget(self, path: str) -> bool:
         """Drop a local copy of a file, so that it is fetched again; False if there is none."""
 
-    def list(self, folder: str) -> list[StoredFile]:
-        """Files in a folder, by name; none if it is missing."""
+    def times(self, folder: str) -> list[StoredFile]:
+        """Files in a folder, and when each was written; 0 for one that the place does not list (yet)."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files of one folder; they do not come back after a power cut. Missing ones are no error."""
+
+    def list(self, folder: str) -> list[StoredFile]:
+        """Files in a folder, by name; none if it is missing. Their times may be 0."""
 
 
 class DiskWriter:
@@ -119,8 +123,8 @@ class DiskFiles:
     def forget(self, path: str) -> bool:
         return False
 
-    def list(self, folder: str) -> list[StoredFile]:
-        return list(self._listed(self._path(folder)))
+    def times(self, folder: str) -> list[StoredFile]:
+        return [*self._listed(self._path(folder))]
 
     def _listed(self, folder: str) -> Iterator[StoredFile]:
         with answering(folder):
@@ -163,6 +167,9 @@ class DiskFiles:
             self._storage.make_directory(folder)
             self._storage.sync_directory(above)
         self._made.add(folder)
+
+    def list(self, folder: str) -> list[StoredFile]:
+        return self.times(folder)
 
 
 def located(files: StateFiles, path: str) -> str:

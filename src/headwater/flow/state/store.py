@@ -6,7 +6,7 @@ A version is committed when its manifest is durable under its name; nothing befo
 after it can be lost. The runs it names are durable before (run.py). A batch may be begun again from the same base any
 number of times, also after it was committed: the new commit takes the place of the old.
 
-Only one driver may write to a store at a time; the lock of the job sees to that.
+Only one driver may write to a store at a time; the lock of the job sees to that, or the head of its checkpoint.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -152,7 +152,7 @@ class StateStore:
         Runs to `spare` are those being merged, or merged and not adopted yet.
         """
         found = [
-            (number, file) for file in self.files.list(VERSIONS) if (number := version_of_name(file.name)) is not None
+            (number, file) for file in self.files.times(VERSIONS) if (number := version_of_name(file.name)) is not None
         ]
         listed = dict(sorted(found))
         kept, gone = list(listed)[-max(keep_versions, 1) :], list(listed)[: -max(keep_versions, 1)]

@@ -77,7 +77,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Unless:
-    """The append is refused if an event that any of these matches lies after an offset; -1 is before all events."""
+    """The append is refused if an event that any of these matches lies after an offset; -1 is before all events.
+
+    `after` is what a page of these events answered: where plain producers write transactions into the topic, an event
+    may be decided later than one with a larger offset, and only pages stop in front of what is undecided.
+    """
 
     matches: tuple[Match, ...]
     after: int = BEFORE_ALL

@@ -1,7 +1,7 @@
 """Which events each stream of a partition has, and which events a type or a tag has. Pure.
 
 In memory: for each event 16 bytes under its stream (version and offset) and 8 under its type and each of its tags; for
-each stream, type and tag some 300 bytes; for each of the last REQUESTS_MAX appends that had a request id, some 200. It
+each stream, type and tag some 400 bytes; for each of the last REQUESTS_MAX appends that had a request id, some 200. It
 says nothing that is not in the log: it is made again from the records, or read from a file that has a checksum
 (index_file.py) and continued from there.
 

@@ -19,6 +19,7 @@ from headwater.errors import (
     ConflictError,
     DamagedRange,
     EndOffsetMoved,
+    UnavailableError,
     UndecidedStream,
     UnexpectedEvent,
     WrongVersion,
@@ -179,7 +180,8 @@ class PartitionStreams:
         return 0
 
     def stored_by(self, append: Append) -> list[StoredEvent]:
-        """The events that the request stored, when it came first."""
+        """The events that the request stored, when it came first; durable, also where it is still waiting for that."""
+        self._make_all_durable()
         with self._lock:
             firsts = [(write.stream, self._first_of(append, write)) for write in append.writes]
         stored: list[StoredEvent] = []
@@ -301,7 +303,10 @@ class PartitionStreams:
             end = self._index.end
             if end == self._saved_end or self._index.undecided or self.partition.closed:
                 return
-            self.partition.make_durable(end)  # the file must never know of an event that a power cut takes
+            try:
+                self.partition.make_durable(end)  # the file must never know of an event that a power cut takes
+            except UnavailableError:
+                return  # who appended what is not durable is told; the append that found this due is stored
             crc = self._crc_before(end)
             snapshot = Snapshot(self._index, topic_id=str(self._topic.id), batch_crc=crc)
             self._saved_end = end

@@ -20,6 +20,9 @@ from headwater.wire.protocol.values import NO_THROTTLE
 TRANSACTIONS, NEWEST = "transaction.version", i16(NEWER_CLIENTS)
 """The feature that says to clients which version of transactions they may use."""
 
+SHARE, SHARE_VERSION = "share.version", i16(1)
+"""The feature that says to clients that there are share groups."""
+
 
 class Spoken(Protocol):
     """The part of a route that this module uses."""
@@ -59,9 +62,13 @@ def _response(error_code: ErrorCode, routes: Iterable[Spoken]) -> ApiVersionsRes
             for route in routes
         ),
         throttle_time=NO_THROTTLE,
-        supported_features=(SupportedFeatureKey(name=TRANSACTIONS, min_version=i16(0), max_version=NEWEST),),
+        supported_features=(
+            SupportedFeatureKey(name=TRANSACTIONS, min_version=i16(0), max_version=NEWEST),
+            SupportedFeatureKey(name=SHARE, min_version=i16(0), max_version=SHARE_VERSION),
+        ),
         finalized_features_epoch=i64(0),
         finalized_features=(
             FinalizedFeatureKey(name=TRANSACTIONS, max_version_level=NEWEST, min_version_level=NEWEST),
+            FinalizedFeatureKey(name=SHARE, max_version_level=SHARE_VERSION, min_version_level=SHARE_VERSION),
         ),
     )

@@ -52,13 +52,13 @@ def _member(member: ConsumerMemberDescription, context: Context) -> Fields:
         client_host=data.client_host,
         subscribed_topic_names=tuple(sorted(data.topics)),
         subscribed_topic_regex=data.pattern or None,
-        assignment=_partitions(member.assigned, context),
-        target_assignment=_partitions(member.target, context),
+        assignment=partitions_of(member.assigned, context),
+        target_assignment=partitions_of(member.target, context),
         member_type=CONSUMER if data.classic is None else CLASSIC,
     )
 
 
-def _partitions(partitions: Partitions, context: Context) -> Fields:
+def partitions_of(partitions: Partitions, context: Context) -> Fields:
     topics: dict[Any, list[int]] = {}
     for topic_id, number in sorted(partitions):
         topics.setdefault(topic_id, []).append(number)

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics and of this node."""
+"""DescribeConfigs: the settings of topics, of share groups and of this node."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,15 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from headwater.errors import HeadwaterError
-from headwater.wire.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Entry, node_entries, topic_entries
+from headwater.wire.configs import (
+    BROKER_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    Entry,
+    group_entries,
+    node_entries,
+    topic_entries,
+)
 from headwater.wire.context import Context
 from headwater.wire.protocol.error_codes import error_code
 from headwater.wire.protocol.values import NO_THROTTLE
@@ -56,6 +64,9 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]
     log = context.log
     if resource.resource_type == TOPIC_RESOURCE:
         return topic_entries(log.topic(resource.resource_name), dict(log.settings.topic_defaults))
+    if resource.resource_type == GROUP_RESOURCE:
+        queue = context.groups.share.queue(resource.resource_name)
+        return group_entries({} if queue is None else queue.configs)
     if resource.resource_type != BROKER_RESOURCE:
         return f"settings of resources of type {resource.resource_type} do not exist here"
     if resource.resource_name == "":

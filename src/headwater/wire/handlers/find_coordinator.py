@@ -8,7 +8,7 @@ from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
 from headwater.wire.turns import in_turns
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 SEVERAL_KEYS_SINCE = 4
 
 
@@ -23,7 +23,7 @@ async def handle(request: Any, context: Context) -> Fields:
 
 
 def _coordinator(key: str, key_type: int, context: Context) -> Fields:
-    if key_type not in (GROUP, TRANSACTION):
+    if key_type not in (GROUP, TRANSACTION, SHARE):
         message = f"coordinators of type {key_type} do not exist here"
         return Fields(
             key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.invalid_request, error_message=message

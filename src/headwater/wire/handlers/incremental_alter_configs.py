@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: set, unset, and change lists among the settings of a topic."""
+"""IncrementalAlterConfigs: set, unset, and change lists among the settings of a topic or a share group."""
 
 from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
 from kio.schema.incremental_alter_configs.v1.response import (
@@ -7,9 +7,10 @@ from kio.schema.incremental_alter_configs.v1.response import (
 )
 
 from headwater.log.topic import Topic
+from headwater.wire.alter_group import alter_group
 from headwater.wire.alter_topic import alter_topic
 from headwater.wire.config_changes import Changes, Operation, changing
-from headwater.wire.configs import topic_entries
+from headwater.wire.configs import GROUP_RESOURCE, topic_entries
 from headwater.wire.context import Context
 from headwater.wire.protocol.values import NO_THROTTLE
 
@@ -29,9 +30,14 @@ async def _alter(
         current = {entry.name: entry.value for entry in topic_entries(topic, defaults)}
         return changing(current, operations)
 
-    refusal = await alter_topic(
-        context, resource.resource_type, resource.resource_name, changes, validate_only=validate_only
-    )
+    if resource.resource_type == GROUP_RESOURCE:
+        refusal = await alter_group(
+            context, resource.resource_name, lambda now: changing(now, operations), validate_only=validate_only
+        )
+    else:
+        refusal = await alter_topic(
+            context, resource.resource_type, resource.resource_name, changes, validate_only=validate_only
+        )
     return AlterConfigsResourceResponse(
         error_code=refusal.code,
         error_message=refusal.message,

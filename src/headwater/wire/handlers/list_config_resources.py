@@ -17,9 +17,10 @@ async def handle(request: Any, context: Context) -> Fields:
     wanted = set(getattr(request, "resource_types", (CLIENT_METRICS_RESOURCE,))) or set(TYPES)
     if not wanted <= set(TYPES):
         return Fields(throttle_time=UNTHROTTLED, error_code=ErrorCode.unsupported_version, config_resources=())
-    node = str(context.node.id)
+    node, queues = str(context.node.id), context.groups.share.queues
     names = {
         TOPIC_RESOURCE: sorted(topic.name for topic in context.log.topics()) if TOPIC_RESOURCE in wanted else [],
+        GROUP_RESOURCE: [name for name in queues.names() if queues.get(name).configs],
         BROKER_RESOURCE: [node],
         BROKER_LOGGER_RESOURCE: [node],
     }

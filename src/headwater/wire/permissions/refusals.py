@@ -21,7 +21,8 @@ RENAMED: Mapping[tuple[str, str], str] = {
 }
 """Arrays that a response calls otherwise than its request."""
 
-UNKNOWN = {"low_watermark": -1, "committed_offset": -1, "base_offset": -1, "offset": -1, "timestamp": -1}
+UNKNOWN = {"low_watermark": -1, "committed_offset": -1, "base_offset": -1, "offset": -1, "timestamp": -1,
+           "start_offset": -1}  # fmt: skip
 """Numbers that say "none" with something else than 0, where the schema has no default."""
 
 NUMBERS = {"partition_indexes": "partition_index"}
@@ -57,6 +58,8 @@ def _value(field: Any, source: Any, entity_type: Any, code: ErrorCode, message: 
         known = getattr(source, RENAMED.get((entity_type.__name__, field.name), field.name), None)
         if known is None and field.name == "partitions" and hasattr(source, "partition_indexes"):
             known = [Fields(partition_index=number) for number in source.partition_indexes]
+        if field.name == "partitions":  # some requests only list their numbers
+            known = [Fields(partition_index=one) if isinstance(one, int) else one for one in known or ()]
         return tuple(mirrored(one, shape.inner, code, message) for one in known or ())
     if kind is not None and hasattr(source, field.name) and not shape.array:
         return getattr(source, field.name)

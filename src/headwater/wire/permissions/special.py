@@ -10,7 +10,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.access.acls import Operation, ResourceType
+from headwater.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.errors import HeadwaterError, ProtocolError
 from headwater.wire.answers import NO_ANSWER, Later
 from headwater.wire.configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
@@ -31,6 +31,12 @@ UNAUTHORIZED_TOPIC = ErrorCode.topic_authorization_failed
 UNAUTHORIZED_CLUSTER = ErrorCode.cluster_authorization_failed
 UNAUTHORIZED_TRANSACTION = ErrorCode.transactional_id_authorization_failed
 REFUSED = "Authorization failed."
+COORDINATORS = {
+    0: (Operation.DESCRIBE, GROUP, ErrorCode.group_authorization_failed),
+    1: (Operation.DESCRIBE, TRANSACTION, UNAUTHORIZED_TRANSACTION),
+    2: (Operation.CLUSTER_ACTION, CLUSTER, UNAUTHORIZED_CLUSTER),
+}
+"""By type of key; the last is that of share groups' states, which only brokers look for."""
 GROUP_ERROR_FROM = 2
 """The version of OffsetFetch from which on an answer has an error of its own."""
 
@@ -272,15 +278,15 @@ async def alter_user_scram_credentials(request: Any, context: Context, handle: H
 
 async def find_coordinator(request: Any, context: Context, handle: Handle) -> Any:
     permits = permits_of(context)
-    kind = TRANSACTION if getattr(request, "key_type", 0) == 1 else GROUP
-    code = UNAUTHORIZED_TRANSACTION if kind is TRANSACTION else ErrorCode.group_authorization_failed
+    operation, kind, code = COORDINATORS.get(getattr(request, "key_type", 0), COORDINATORS[0])
     if not hasattr(request, "coordinator_keys"):
-        if permits.may(Operation.DESCRIBE, kind, request.key):
+        if permits.may(operation, kind, request.key):
             return await handle(request, context)
         refused = _no_coordinator(request.key, code)
         refused.throttle_time = UNTHROTTLED
         return refused
-    allowed = [key for key in request.coordinator_keys if permits.may(Operation.DESCRIBE, kind, key)]
+    keys = request.coordinator_keys
+    allowed = [key for key in keys if permits.may(operation, kind, CLUSTER_NAME if kind is CLUSTER else key)]
     refusals = [_no_coordinator(key, code) for key in request.coordinator_keys if key not in allowed]
     answer = await handle(dataclasses.replace(request, coordinator_keys=tuple(allowed)), context)
     return Fields(throttle_time=UNTHROTTLED, coordinators=(*answer.coordinators, *refusals))
@@ -323,11 +329,41 @@ async def consumer_group_describe(request: Any, context: Context, handle: Handle
     for group in answer.groups:
         if request.include_authorized_operations and group.error_code is ErrorCode.none:
             group.authorized_operations = permits.operations(GROUP, group.group_id)
-        shares = [share for member in group.members for share in (member.assignment, member.target_assignment)]
-        named = {topic.topic_name for share in shares for topic in share.topic_partitions}
-        if not all(permits.sees(Operation.DESCRIBE, TOPIC, name) for name in named):
-            group.error_code, group.members = UNAUTHORIZED_TOPIC, ()
-            group.error_message = "the group reads topics that this client may not see"
+        _hide_members(group, ("assignment", "target_assignment"), permits)
+    return answer
+
+
+async def share_group_describe(request: Any, context: Context, handle: Handle) -> Any:
+    permits, answer = permits_of(context), await handle(request, context)
+    for group in answer.groups:
+        if request.include_authorized_operations and group.error_code is ErrorCode.none:
+            group.authorized_operations = permits.operations(GROUP, group.group_id)
+        _hide_members(group, ("assignment",), permits)
+    return answer
+
+
+def _hide_members(group: Any, fields: tuple[str, ...], permits: Permits) -> None:
+    shares = [getattr(member, field) for member in group.members for field in fields]
+    named = {topic.topic_name for share in shares for topic in share.topic_partitions}
+    if not all(permits.sees(Operation.DESCRIBE, TOPIC, name) for name in named):
+        group.error_code, group.members = UNAUTHORIZED_TOPIC, ()
+        group.error_message = "the group reads topics that this client may not see"
+
+
+async def describe_share_group_offsets(request: Any, context: Context, handle: Handle) -> Any:
+    """Topics that were named are refused; where all were asked for, those that may not be seen are left out."""
+    permits, asked, refused = permits_of(context), [], {}
+    kind = element_type(90, context.api_version, "groups")
+    for group in request.groups:
+        may = [permits.may(Operation.DESCRIBE, TOPIC, one.topic_name) for one in group.topics or ()]
+        kept = tuple(one for one, fine in zip(group.topics or (), may, strict=True) if fine)
+        denied = tuple(one for one, fine in zip(group.topics or (), may, strict=True) if not fine)
+        asked.append(dataclasses.replace(group, topics=None if group.topics is None else kept))
+        refused[group.group_id] = mirrored(dataclasses.replace(group, topics=denied), kind, UNAUTHORIZED_TOPIC, REFUSED)
+    answer = await handle(dataclasses.replace(request, groups=tuple(asked)), context)
+    for group in answer.groups:
+        seen = [one for one in group.topics if permits.sees(Operation.DESCRIBE, TOPIC, one.topic_name)]
+        group.topics = (*seen, *refused[group.group_id].topics)
     return answer
 
 

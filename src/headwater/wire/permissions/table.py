@@ -127,4 +127,15 @@ RULES: Mapping[str, Rule] = {
     "list_config_resources": Rule((Whole(Operation.DESCRIBE_CONFIGS, CLUSTER),)),
     "describe_topic_partitions": Rule(each=Each(describe, TOPIC, "topics", "topics")),
     "list_transactions": Rule(special=special.list_transactions),
+    "share_group_heartbeat": Rule(MEMBER.whole, special=special.consumer_group_heartbeat),
+    "share_group_describe": Rule(special=special.share_group_describe,
+                                 each=Each(describe, GROUP, "group_ids", "groups", "group_id")),
+    # The handlers ask for each topic: those of a session are not in the request.
+    "share_fetch": MEMBER,
+    "share_acknowledge": MEMBER,
+    "describe_share_group_offsets": Rule(special=special.describe_share_group_offsets,
+                                         each=Each(describe, GROUP, "groups", "groups", "group_id")),
+    "alter_share_group_offsets": Rule(MEMBER.whole, Each(read, TOPIC, "topics", "responses", "topic_name")),
+    "delete_share_group_offsets": Rule((Whole(delete, GROUP, "group_id"),),
+                                       Each(read, TOPIC, "topics", "responses", "topic_name")),
 }  # fmt: skip

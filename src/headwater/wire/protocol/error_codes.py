@@ -61,6 +61,8 @@ CODES: dict[type[errors.HeadwaterError], ErrorCode] = {
     errors.UnknownGroup: ErrorCode.group_id_not_found,
     errors.GroupFull: ErrorCode.group_max_size_reached,
     errors.SubscribedToTopic: ErrorCode.group_subscribed_to_topic,
+    errors.UnknownQueue: ErrorCode.group_id_not_found,
+    errors.NotAcquired: ErrorCode.invalid_record_state,
     # A blocking topic never gets here: its producer waits, and receives request_timed_out if it waited in vain.
     errors.TopicFull: ErrorCode.policy_violation,
     # Clients try again after this one, with the same sequence: nothing doubles, and service resumes by itself.

@@ -18,6 +18,7 @@ from headwater.flow.declare.topology.stored_queries import AsOfPercolate, Percol
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.clustering.learning import CLUSTER, UNTIL, WEIGHT
 from headwater.flow.operators.joins.pairing import EXISTENCE
+from headwater.flow.operators.patterns.spec import TIMED, PatternSpec
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import Output
@@ -138,6 +139,8 @@ def _uses(node: Node, given: Sequence[Names | None]) -> Iterator[Use]:
             yield Use("explode", (column,), first)
         case nodes.Sql():
             yield from _uses_of_query(node, first)
+        case nodes.Recognized(spec=spec):
+            yield Use("match", spec.reads, first)
         case nodes.Windowed(by=by, aggregates=aggregates):
             yield Use("by", by, first)
             yield Use("agg", _read(aggregates), _with(first, _aliases(aggregates)))
@@ -188,6 +191,8 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return _aggregated(node, aggregates)
         case nodes.Compared(comparisons=comparisons):
             return _with(first, comparisons)
+        case nodes.Recognized(spec=spec):
+            return None if spec.all_rows and first is None else _recognized(spec, first or ())
         case nodes.KMeans(columns=columns):
             return (*node.windowed.by, CLUSTER, *columns, WEIGHT, UNTIL)
         case nodes.Newest(key=key, into=into):
@@ -267,6 +272,12 @@ def _aggregated(node: nodes.Windowed | nodes.Aggregate, aggregates: Sequence[Exp
     if len(names) != len(aggregates):
         return None
     return (*node.key, *(node.reserved if isinstance(node, nodes.Windowed) else ()), *names)
+
+
+def _recognized(spec: PatternSpec, first: Names) -> Names:
+    rows = [one for one in first if one not in spec.by] if spec.all_rows else []
+    timed = [TIMED] if spec.timeouts else []
+    return (*spec.key, *spec.by, *rows, *(name for name, _ in spec.slots), *timed)
 
 
 def _joined(node: nodes.Join, left: Names | None, right: Names | None) -> Names | None:

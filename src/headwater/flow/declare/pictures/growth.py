@@ -15,6 +15,10 @@ def growth_of(node: Node) -> str:
     """What an operator keeps a row for, for ever; empty if its state ends, or is as large as a table that is read."""
     if isinstance(node, nodes.History):
         return "a row for each version of each row"
+    if isinstance(node, nodes.Recognized):
+        rows = "" if node.spec.bounded else "rows of matches that nothing ends (say within= or max_rows=)"
+        keys = f"a row for each {', '.join(node.spec.by)} that ever comes" if node.spec.numbers_matches else ""
+        return ", and ".join(filter(None, (rows, keys)))
     if isinstance(node, nodes.TableOperator | nodes.TableAggregate | nodes.Newest):
         return "with what it is made of" if any(map(_grows, node.inputs)) else ""
     if isinstance(node, nodes.Latest | nodes.Aggregate) and node.key:

@@ -15,6 +15,7 @@ from headwater.flow.declare.topology.naming import accounts_topic, group_of, lat
 from headwater.flow.declare.topology.nodes import Expression, Node, SourceStream, SourceTable, walk
 from headwater.flow.declare.topology.registered import Registered
 from headwater.flow.declare.topology.stored_queries import AsOfPercolate, Percolate
+from headwater.flow.operators.patterns.spec import PatternSpec
 from headwater.secret_urls import without_secrets
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly once", "at least once"
@@ -203,6 +204,8 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return "window", f"{whose}{cut}: {', '.join(map(text_of, aggregates))}; emits {emission}"
         case nodes.Compared(comparisons=comparisons):
             return "compare", ", ".join(f"{name} = {compared_in_words(one)}" for name, one in comparisons.items())
+        case nodes.Recognized(spec=spec):
+            return "match", matched_words(spec)
         case nodes.KMeans(columns=columns, k=k, half_life_us=half_life):
             fades = f", half of it forgotten after {spelled(half_life)}" if half_life is not None else ""
             return "k-means", f"{k} clusters of {', '.join(columns)}{fades}"
@@ -237,6 +240,17 @@ def joined_words(node: nodes.Join) -> str:
         case nodes.LatestJoin(wait_us=wait):
             return f"{on}, as it is{f', waiting up to {spelled(wait)}' if wait else ''}"
     return on
+
+
+def matched_words(spec: PatternSpec) -> str:
+    """The pattern, how far it reaches, and how each condition is computed."""
+    looking = [f"{name} looks back" for name, one in spec.conditions.items() if not one.of_one_row]
+    columns = [name for name, one in spec.conditions.items() if one.of_one_row]
+    computed = [f"{', '.join(columns)} in whole columns"] * bool(columns) + looking
+    reach = [f"within {spelled(spec.within_us)}"] if spec.within_us is not None else []
+    reach += [f"{spec.rows_max} rows at most"] if spec.rows_max is not None else []
+    said = f"by {', '.join(spec.by)}: {spec.text}{''.join(f', {one}' for one in reach)}"
+    return f"{said}; {'; '.join(computed) or 'every row counts'}{_corrected(spec.horizon_us)}"
 
 
 def _signed(us: int) -> str:

@@ -19,6 +19,7 @@ from headwater.flow.declare.windows import Emission
 from headwater.flow.formats.schema import Schema
 from headwater.flow.operators.comparisons import kinds
 from headwater.flow.operators.joins.pairing import EXISTENCE, INNER, LEFT, RIGHT, Condition
+from headwater.flow.operators.patterns.spec import PatternSpec
 from headwater.flow.operators.windows.clock import CORRECTIONS
 from headwater.flow.operators.windows.step import FINAL
 from headwater.flow.operators.windows.window import Window
@@ -134,30 +135,27 @@ class OneInput(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Select(OneInput):
+class RowStep(OneInput):
+    """Looks at one row at a time, of a stream or of a table."""
+
+    @property
+    def keyed(self) -> bool:
+        return self.input.keyed
+
+
+@dataclass(frozen=True, eq=False)
+class Select(RowStep):
     columns: tuple[Expression, ...]
 
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
-
 
 @dataclass(frozen=True, eq=False)
-class Where(OneInput):
+class Where(RowStep):
     condition: Expression
 
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
-
 
 @dataclass(frozen=True, eq=False)
-class WithColumns(OneInput):
+class WithColumns(RowStep):
     columns: Mapping[str, Expression]
-
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
 
 
 GENERATORS = re.compile(r"\b(pos)?explode(_outer)?\s*\(|\binline(_outer)?\s*\(|\bstack\s*\(", re.IGNORECASE)
@@ -177,16 +175,12 @@ def generates(node: Node) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Explode(OneInput):
+class Explode(RowStep):
     column: str
     into: str
     outer: bool
     position: str = ""
     """Of a table: the column that says which element it is, beside the key of the row that it was in."""
-
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
 
 
 @dataclass(frozen=True, eq=False)
@@ -520,20 +514,36 @@ class AsOfJoin(Join):
         return self.horizon_us > 0
 
 
+@dataclass(frozen=True, eq=False)
+class Recognized(OneInput):
+    """Matches of a pattern in the rows of each key, in the order of time."""
+
+    spec: PatternSpec
+    name: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.spec.key
+
+    @property
+    def keyed(self) -> bool:
+        """What can be retracted is emitted as a table."""
+        return self.spec.horizon_us > 0
+
+
 LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 """Columns that name the records which a result was made from, as topic/partition@offset."""
 
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
-
-
-STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator)
-
-
+STATEFUL = (
+    Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator,
+    Recognized,
+)  # fmt: skip
+MAKING = (Join, Recognized)
+"""Operators whose results are facts again, unless they may be retracted."""
 ARRIVING = (Changes, Dedupe, LatestJoin)
 """Steps whose results depend on which rows came in one batch."""
-
-
-TIMED = (Windowed, Dedupe, *STREAM_JOINS)
+TIMED = (Windowed, Dedupe, *STREAM_JOINS, Recognized)
 """Operators for which a row may be late."""
 
 
@@ -552,7 +562,7 @@ def walk(node: Node) -> list[Node]:
     return found
 
 
-MULTIPLYING = (Explode, Apply, Sql, Union, Join)
+MULTIPLYING = (Explode, Apply, Sql, Union, *MAKING)
 
 
 def multiplies(node: Node) -> bool:

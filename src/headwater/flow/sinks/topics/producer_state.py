@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 SEQUENCES = 2**31
+EPOCH_MAX = 2**15 - 1
 BY_COUNT, BY_OFFSET = "count", "offset"
 """How rows without a key are spread: as many of the batch as come before one, which earlier releases went by, or its
 offset, which a task knows that has not all of them."""
@@ -31,6 +32,8 @@ class ProducerState:
     keyless: str = BY_COUNT
     offsets: Mapping[int, int] = field(default_factory=dict)
     """Empty in what earlier releases kept."""
+    driver: int = 0
+    """The driver whose epoch this is (views/mark.py)."""
 
     def sequence(self, partition: int) -> int:
         return self.sequences.get(partition, 0)
@@ -46,6 +49,20 @@ class ProducerState:
         for partition, records in written.items():
             sequences[partition] = (self.sequence(partition) + records) % SEQUENCES
         return replace(self, batch=batch, rounds=0, sequences=sequences)
+
+    def of_driver(self, driver: int) -> "ProducerState":
+        """Between two batches: with the next epoch of the producer, if the driver is a newer one than before.
+
+        The log then refuses what the older driver sends to a partition, and a batch in the new epoch begins with
+        sequence 0. Until then both send the same batch, which the log takes once.
+
+        >>> state = ProducerState("j", "t", 7, 0, 2, 1000, "none", sequences={0: 9}).of_driver(3)
+        >>> state.epoch, state.sequences, state.driver, state.of_driver(3) == state
+        (1, {}, 3, True)
+        """
+        if driver == self.driver:
+            return self
+        return replace(self, driver=driver, epoch=self.epoch + 1, sequences={})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

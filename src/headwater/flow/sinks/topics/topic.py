@@ -13,6 +13,10 @@ Where a crash may fall, and what the next run does:
     after the last round, before the mark  the same, then the mark
     after the mark                         the batch is skipped
 
+A driver that takes the job over sends the batch that was under way as it was begun; what an older driver still sends
+of it is the same, and is recognised. With the next batch it goes on in the next epoch of the producer: the log refuses
+the older one from then on.
+
 A log forgets a producer that has been silent for long (producer.id.expiration.ms, a day). So the first round of a run
 is held against the topic itself: what it has of it since the last note is not sent again (stored_batches.py).
 
@@ -33,9 +37,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from headwater.errors import DuplicateSequence, JobRefused, UsageError
-from headwater.flow.sinks.folders import Folder, Note
+from headwater.flow.sinks.folders import Note, NoteFolder
 from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, run_here
-from headwater.flow.sinks.topics.producer_state import BY_OFFSET, ProducerState
+from headwater.flow.sinks.topics.producer_state import BY_OFFSET, EPOCH_MAX, ProducerState
 from headwater.flow.sinks.topics.records import REQUIRED, Encoded, encode
 from headwater.flow.sinks.topics.staging import TopicStager, encode_staged
 from headwater.flow.sinks.topics.stored_batches import Topics, without_stored
@@ -67,7 +71,7 @@ class TopicSink:
         self,
         client: Producer,
         topic: str,
-        folder: Folder,
+        folder: NoteFolder,
         *,
         batch_bytes: int = BATCH_BYTES,
         repair: Callable[[], None] | None = None,
@@ -130,10 +134,17 @@ class TopicSink:
             state = self._sent(state, pending)  # noted together with the batch
         if not state.offsets:  # an earlier release kept none
             state = self._located(state)
-        self._store(self._refreshed(state.advanced(mark.batch, encoded.records)))
+        self._store(self._refreshed(self._of_driver(state.advanced(mark.batch, encoded.records), mark)))
+
+    def _of_driver(self, state: ProducerState, mark: Mark) -> ProducerState:
+        following = state.of_driver(mark.epoch.number)
+        if following.epoch <= EPOCH_MAX:
+            return following
+        id, epoch = self._client.init_producer_id()
+        return replace(following, producer_id=id, epoch=epoch)
 
     def _own_state(self, mark: Mark) -> ProducerState:
-        state = self._state() or self._begin(mark.job)
+        state = self._state() or self._begin(mark)
         if state.job != mark.job:
             raise JobRefused(
                 f'the producer of topic "{self._topic}" belongs to job {state.job}, not to {mark.job}',
@@ -148,9 +159,9 @@ class TopicSink:
     def close(self) -> None:
         """The client belongs to the caller."""
 
-    def _begin(self, job: str) -> ProducerState:
+    def _begin(self, mark: Mark) -> ProducerState:
         id, epoch = self._client.init_producer_id()
-        state = self._refreshed(ProducerState(job, self._topic, id, epoch, 0, 0, ""))
+        state = self._refreshed(ProducerState(mark.job, self._topic, id, epoch, 0, 0, "", driver=mark.epoch.number))
         state = self._located(state)
         self._store(state)
         return state

@@ -14,6 +14,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from headwater.flow.sql.reading.match_clause import without_matches
 from headwater.flow.sql.reading.source_text import SourceText
 
 WINDOW_FUNCTIONS = ("tumble", "hop", "session")
@@ -56,7 +57,7 @@ def tokens_of(source: SourceText) -> list[Token]:
 
 def parse_query(tokens: Sequence[Token], source: SourceText) -> exp.Query:
     """The tree of a query, whose names know where they stand. InvalidDeclaration if it cannot be read."""
-    given = _without_table_words(tokens)
+    given = _without_table_words(without_matches(tokens, source))
     _refuse_depth(given, source)
     try:
         found = [one for one in DIALECT.parser().parse(list(given), source.text) if one is not None]

@@ -57,14 +57,15 @@ class OpenedRuns:
 
 
 def open_files(url: str) -> StateFiles:
-    """The files at a place: a path of this machine, or any URL that fsspec understands."""
+    """The files at a place: a path of this machine, or the URL of a bucket."""
     if "://" not in url:
         return DiskFiles.at(url)
     if url.startswith("file://"):
         return DiskFiles.at(url.removeprefix("file://"))
-    from headwater.flow.state.remote_files import RemoteFiles  # most state lies on a disk: fsspec is loaded when needed
+    from headwater.flow.objects.retries import open_objects
+    from headwater.flow.state.object_files import ObjectFiles
 
-    return RemoteFiles(url)
+    return ObjectFiles(open_objects(url))
 
 
 @lru_cache(maxsize=64)

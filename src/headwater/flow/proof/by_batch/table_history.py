@@ -29,7 +29,7 @@ from headwater.flow.declare.topology.nodes import (
 )
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.grouping.table_rows import batch_groups
-from headwater.flow.proof.arrivals import BATCH, Arrivals
+from headwater.flow.proof.by_batch.arrivals import BATCH, Arrivals
 from headwater.flow.proof.join_query import batch_join
 from headwater.flow.proof.plain_query import aggregated
 from headwater.flow.rows.counters import Counter

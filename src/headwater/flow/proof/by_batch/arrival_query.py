@@ -28,10 +28,10 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.changes import BEFORE, OPERATION
 from headwater.flow.operators.joins.pairing import LEFT
 from headwater.flow.operators.windows.assignment import POSITION
-from headwater.flow.proof.arrivals import BATCH, Arrivals, first_after
+from headwater.flow.proof.by_batch.arrivals import BATCH, Arrivals, first_after
+from headwater.flow.proof.by_batch.table_history import FOR_EVER, SINCE, UNTIL
 from headwater.flow.proof.certificate import inexact
 from headwater.flow.proof.join_query import LEFT_PLACE, equal, hit_rows, named_pairs, path_of, sided, timely
-from headwater.flow.proof.table_history import FOR_EVER, SINCE, UNTIL
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.evaluation import as_facts
 from headwater.flow.rows.row_steps import PATH, visible

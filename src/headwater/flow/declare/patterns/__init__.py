@@ -1,0 +1,1 @@
+"""Patterns in streams, as users declare them."""
