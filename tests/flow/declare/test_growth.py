@@ -41,3 +41,19 @@ def test_state_of_streams_by_key_grows_and_that_of_tables_and_windows_does_not()
 
 def test_a_stream_that_a_query_joins_as_a_table_is_kept_record_by_record() -> None:
     assert "a row for each record" in growing(app()).values()
+
+
+def test_a_pattern_grows_if_nothing_ends_its_matches_or_they_are_numbered() -> None:
+    app = hw.App("bank")
+    payments = app.stream("payments", "card string, amount long, at timestamp", time="at")
+    words = {"by": "card", "pattern": "a b+", "define": {"b": "amount > prev(amount)", "a": "amount > 1"}}
+    app.topic("bounded")(lambda: payments.match(**words, within="1 hour", name="bounded"))
+    app.topic("open")(lambda: payments.match(**words, name="open"))
+    numbers = {"n": "match_number()"}
+    app.topic("numbered")(lambda: payments.match(**words, measures=numbers, max_rows=9, name="numbered"))
+    assert growing(app) == {
+        "open": "rows of matches that nothing ends (say within= or max_rows=)",
+        "numbered": "a row for each card that ever comes",
+    }
+    said = {one.state: one.words for job in outline(app, plan(app)).jobs for one in job.steps}
+    assert said["bounded"] == "by card: a b+, within 1 hour; a in whole columns; b looks back"

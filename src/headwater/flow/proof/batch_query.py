@@ -40,7 +40,7 @@ from headwater.flow.proof.by_batch.arrival_query import change_rows, first_rows,
 from headwater.flow.proof.by_batch.table_history import history
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
-from headwater.flow.proof.pattern_query import pattern_rows
+from headwater.flow.proof.patterns.pattern_query import pattern_rows
 from headwater.flow.proof.plain_query import POSITION, aggregated, newest
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter

@@ -17,7 +17,7 @@ from headwater.flow.operators.patterns.search import FAILURES
 from headwater.flow.operators.patterns.spec import MATCH_ID, ROW_ID, TIMED, WHY
 from headwater.flow.operators.windows.clock import NEVER_US
 from headwater.flow.prepare.pattern_inputs import pattern_preparation, recognised_rows, reference_setup
-from headwater.flow.proof.pattern_oracle import Oracle, results_of
+from headwater.flow.proof.patterns.pattern_oracle import Oracle, results_of
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.row_batch import AT_TYPE, from_spark
 from headwater.flow.state import EMPTY, StateStore

@@ -124,7 +124,7 @@ def _tried(conditions: Conditions, kept: Kept, variable: int, depth: int, first:
         return UNDECIDED
     if row >= sight.limit:
         return NO_ROW
-    return _met(conditions, kept, variable, depth, row, first, sight)
+    return int(_met(conditions, kept, variable, depth, row, first, sight))
 
 
 @_compiled

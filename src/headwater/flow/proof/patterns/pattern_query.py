@@ -14,7 +14,7 @@ from headwater.flow.operators.patterns.spec import MATCH_ID, ROW_ID, TIMED
 from headwater.flow.operators.windows.clock import NEVER_US
 from headwater.flow.prepare.pattern_inputs import reference_setup
 from headwater.flow.proof.join_query import LEFT_PLACE, RIGHT_PLACE, path_of, placed_rows, row_name
-from headwater.flow.proof.pattern_oracle import Oracle, results_of
+from headwater.flow.proof.patterns.pattern_oracle import Oracle, results_of
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
 from headwater.flow.rows.row_steps import PATH

@@ -1,0 +1,1 @@
+"""The reference of patterns: what a plain search finds."""
