@@ -189,7 +189,8 @@ def test_a_task_that_is_outrun_by_its_copy_writes_nothing_twice(
 ) -> None:
     spark.start_worker(1)
     more = ("spark.speculation=true", "spark.speculation.interval=100ms", "spark.speculation.multiplier=1.1",
-            "spark.speculation.quantile=0.1", "spark.speculation.minTaskRuntime=50ms")  # fmt: skip
+            "spark.speculation.quantile=0.1", "spark.speculation.minTaskRuntime=50ms",
+            "spark.speculation.task.duration.threshold=2s")  # fmt: skip
     with run.running(*more) as process:
         run.until(process, lambda: run.batches() >= 1)
         paused = spark.pause_executor(0, only_python=True)
