@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test check style bench torture reference clean
+.PHONY: help demo cluster docs test check style bench torture reference clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,10 @@ help:  ## print this list
 demo: $(VENV)/demo  ## a small shop, end to end, with a dashboard; until Ctrl-C, or ARGS="--for 60s"
 	@scripts/java
 	@$(BIN)/headwater demo $(ARGS)
+
+cluster: $(VENV)/everything  ## the shop on three Kafka brokers, Spark with two workers, PostgreSQL; ARGS="--for 60s"
+	@scripts/java
+	@$(BIN)/python -m tests.cluster $(ARGS)
 
 test: $(VENV)/everything  ## what must pass before a merge: style and types, then every test
 	@scripts/java || echo "continuing without Java: its client's tests are skipped"
@@ -53,6 +57,7 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	HEADWATER_RESPONSE_EXAMPLES=100 $(BIN)/pytest -q tests/wire/test_every_response.py
 	HEADWATER_TESTS_ON_SPARK=1 HEADWATER_COMPILED_PLANS=1 $(BIN)/pytest -q tests/flow/job tests/crash/flow
 	HEADWATER_CLUSTER_ROUNDS=20 $(BIN)/pytest -q tests/flow/kafka/test_cluster.py
+	$(BIN)/python -m tests.cluster --rounds 60
 	HEADWATER_STREAMS_KILLS=10 $(BIN)/pytest -q tests/clients/streams
 	HEADWATER_PAIRS=1000 $(BIN)/pytest -q tests/flow/job/test_own_writes.py
 	HEADWATER_MAIL_CASES=20000 $(BIN)/pytest -q tests/alerts/test_mail_message.py

@@ -12,7 +12,7 @@ from headwater.access.audit import CONFIGS as AUDIT_CONFIGS
 from headwater.access.store import CONFIGS as ACCESS_CONFIGS
 from headwater.alerts.definition import alerts_topic, deliveries_topic
 from headwater.alerts.journal import ensure_topic as ensure_alerts
-from headwater.alerts.targets import by_topic
+from headwater.alerts.targets import by_topic, publisher
 from headwater.capture.appender import LogAppender
 from headwater.capture.commit_points import CONFIGS as COMMIT_POINTS_CONFIGS
 from headwater.capture.http.once import CONFIGS as REQUESTS_CONFIGS
@@ -76,7 +76,7 @@ OWN: dict[str, Callable[[Node], object]] = {
     ),
     alerts_topic("shop"): lambda node: ensure_alerts(node.log, alerts_topic("shop")),
     deliveries_topic("shop"): lambda node: ensure_alerts(node.log, deliveries_topic("shop")),
-    "notified": lambda node: by_topic("notified", node.log)({"id": "7"}),
+    "notified": lambda node: by_topic("notified", publisher(node.log))({"id": "7"}),
     accounts_topic("shop"): job_topic(accounts_topic("shop")),
     late_topic("shop", "orders"): job_topic(late_topic("shop", "orders")),
     poisoned_topic("shop", "orders"): job_topic(poisoned_topic("shop", "orders")),
@@ -98,10 +98,10 @@ MAKERS = {
     "flow/commit/outputs.py", "flow/run/running_app.py", "flow/deploy/rebuild.py", "alerts/delivery.py",
     "alerts/targets.py", "capture/notes.py", "capture/commit_points.py", "capture/runner.py", "log/groups/offsets.py",
     "log/transactions/state_log.py", "access/store.py", "access/audit.py", "log/queues/journal.py",
-    "log/queues/dead_letters.py",
+    "log/queues/dead_letters.py", "kafka_log.py",
 }  # fmt: skip
 """Modules that make topics of headwater's own: the topics of each are above, but for the tables of captures
-(`capture/runner.py`)."""
+(`capture/runner.py`), and what captures write to a Kafka cluster (`kafka_log.py`)."""
 
 
 @pytest.mark.parametrize("topic", OWN)

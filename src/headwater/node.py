@@ -34,6 +34,7 @@ from headwater.wire.security import Security
 from headwater.wire.server import KafkaServer
 
 if TYPE_CHECKING:
+    from headwater.capture.supervisor import MakeAppender
     from headwater.http_port import HttpPort
 
 _logger = logging.getLogger(__name__)
@@ -162,20 +163,34 @@ class Node:
         return HttpPort(log, self.data, self.settings.http, side, ended=self._port_ended)
 
     def _start_captures(self, log: Log) -> Callable[[], None]:
-        from headwater.capture.appender import LogAppender
         from headwater.capture.supervisor import Supervisor
 
+        make = self._make_appender(log)
         if self._http is None:
-            captures = Supervisor(self.data, lambda: LogAppender(log), self._clock)
+            captures = Supervisor(self.data, make, self._clock)
         else:
-            captures = Supervisor(self.data, lambda: LogAppender(log), self._clock, register=self._http.register)
+            captures = Supervisor(self.data, make, self._clock, register=self._http.register)
         captures.start()
         return captures.stop
+
+    def _make_appender(self, log: Log) -> "MakeAppender":
+        if self.settings.cluster:
+            from headwater.kafka_log import KafkaAppender
+
+            return lambda: KafkaAppender(self.settings.cluster)
+        from headwater.capture.appender import LogAppender
+
+        return lambda: LogAppender(log)
 
     def _start_alerts(self, log: Log) -> Callable[[], None]:
         from headwater.alerts.supervisor import Supervisor
 
-        alerts = Supervisor(self.data, log, self._clock, self._problems)
+        publish = None
+        if self.settings.cluster:
+            from headwater.kafka_log import publisher
+
+            publish = publisher(self.settings.cluster)
+        alerts = Supervisor(self.data, log, self._clock, self._problems, publish=publish)
         alerts.start()
         return alerts.stop
 
@@ -231,6 +246,7 @@ class Node:
         said: dict[str, Any] = {"kafka": self._local_address, "process": os.getpid()}
         said["login"] = self.settings.security.demands_login
         said["decompressed_bytes_max"] = self.settings.log.decompressed_bytes_max
+        said["cluster"] = self.settings.cluster
         if self._http is not None:
             said["http"] = self._http.local_url
         try:

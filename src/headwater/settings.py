@@ -278,6 +278,9 @@ class NodeSettings:
     alerts: bool = False
     """Look after the alerts that apps declared in the data directory."""
 
+    cluster: str = ""
+    """Brokers of a Kafka cluster that captures and notifications are written to; "" is the log of the node."""
+
     views: str = ""
     """Where apps that name no store keep their views: sqlite, or postgresql, a server of the data directory's own that
     runs with the node; "" is what the data directory has."""

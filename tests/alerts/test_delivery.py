@@ -14,7 +14,7 @@ from headwater.alerts.delivery import GIVEN_UP, Deliverer, Delivery, group_of
 from headwater.alerts.episodes import Episode, State
 from headwater.alerts.journal import Journal, Noted
 from headwater.alerts.notify import Webhook, topic, webhook
-from headwater.alerts.targets import delivery_to
+from headwater.alerts.targets import delivery_to, publisher
 from headwater.clock import ManualClock, SystemClock
 from headwater.log.log import Log
 from headwater.record import Record
@@ -52,7 +52,9 @@ def to(target: WebhookTarget, **more: Any) -> Webhook:
 
 def deliverer(log: Log, target: Any, deliver: Callable[..., Answer] | None = None, clock: Any = None) -> Deliverer:
     clock = clock or SystemClock()
-    made = Deliverer(Delivery(APP, target, frozenset({ALERT}), deliver or delivery_to(target, log, clock)), log, clock)
+    made = Deliverer(
+        Delivery(APP, target, frozenset({ALERT}), deliver or delivery_to(target, publisher(log), clock)), log, clock
+    )
     made.begin()
     return made
 

@@ -12,7 +12,7 @@ from headwater.alerts.delivery import Deliverer, Delivery
 from headwater.alerts.evaluation import Evaluation, alert_reports
 from headwater.alerts.failed_jobs import NAME, failed_jobs_alert
 from headwater.alerts.notify import topic
-from headwater.alerts.targets import delivery_to
+from headwater.alerts.targets import delivery_to, publisher
 from headwater.clock import ManualClock
 from headwater.log.log import Log
 
@@ -32,7 +32,9 @@ def test_a_target_is_notified_once_that_a_job_fails_and_once_that_it_runs_again(
     problems: list[dict[str, Any]] = [WARNING]
     clock = ManualClock()
     Definitions(tmp_path).declare(SAID)
-    deliverer = Deliverer(Delivery("shop", TARGET, frozenset({NAME}), delivery_to(TARGET, log, clock)), log, clock)
+    deliverer = Deliverer(
+        Delivery("shop", TARGET, frozenset({NAME}), delivery_to(TARGET, publisher(log), clock)), log, clock
+    )
     deliverer.begin()
     evaluation = Evaluation(SAID, tmp_path, log, clock, lambda app: problems if app == "shop" else [])
     evaluation.look()

@@ -1,7 +1,11 @@
+from unittest.mock import MagicMock
+
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from headwater import Node, Record
+from headwater.cli.client import Client
+from headwater.cli.failure import Failure
 from tests.cli.conftest import Terminal
 from tests.waiting import wait_until
 
@@ -95,3 +99,14 @@ def test_a_group_with_members_is_not_moved(terminal: Terminal, warehouse: Node) 
     assert said.errors == 'headwater: group "warehouse" still has members. Stop its consumers first.\n'
     assert described["state"] == "stable"
     assert described["members"][0]["partitions"] == [["orders", 0]]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_broker_that_cannot_list_its_groups_yet_is_one_sentence(wrapped: bool) -> None:
+    error = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+    listed = MagicMock(errors=[KafkaException(error) if wrapped else error])
+    client = Client("127.0.0.1:1")
+    client._admin = MagicMock()
+    client._admin.list_consumer_groups().result.return_value = listed
+    with pytest.raises(Failure, match="Coordinator load in progress"):
+        client.group_names()

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headwater import Node
-from headwater.cli.connection import OwnNode, reach
+from headwater import Node, NodeSettings, WireSettings
+from headwater.cli.arguments import addresses
+from headwater.cli.connection import OwnNode, cluster_of, reach
+from headwater.cli.failure import Failure
+from headwater.cli.flows import load, remember
 from headwater.cli.run import Board, outcome, own_node_warnings, retries_of
 from headwater.errors import FlowError, HeadwaterError
 from headwater.flow.commit.accounts import Account
@@ -20,6 +23,7 @@ from headwater.flow.declare.app import App
 from headwater.flow.declare.retries import Retries
 from headwater.flow.plan.watermarks import Clocks
 from headwater.record import TopicPartition
+from headwater.views.locations import known_apps
 from tests.cli.conftest import Terminal
 
 APP = """\
@@ -157,3 +161,41 @@ def test_retries_of_the_command_go_before_those_of_the_app() -> None:
     assert retries_of(said, app) == Retries(0, 2000, 10_000)
     said.retries, said.backoff = None, 30.0
     assert retries_of(said, app) == Retries(5, 30_000, 30_000)
+
+
+def test_executors_of_a_cluster_need_a_log_that_they_can_reach(terminal: Terminal) -> None:
+    write_app(terminal.folder)
+    ran = terminal.type("run", "shop.py", "--master", "spark://127.0.0.1:7077")
+    assert ran.code == 1
+    assert ran.errors == (
+        "headwater: executors of spark://127.0.0.1:7077 read the log over the network; name it with "
+        "--log kafka://HOST:PORT[,...].\n"
+    )
+
+
+def test_the_store_of_a_run_is_that_of_the_commands_after_it(terminal: Terminal) -> None:
+    write_app(terminal.folder)
+    said = argparse.Namespace(data=terminal.data, file=terminal.folder / "shop.py", app="", kafka=None)
+    first = argparse.Namespace(**vars(said), store="postgresql://ada:secret@db/views")
+    remember(first, load(first))
+    later = argparse.Namespace(**vars(said))
+    assert load(later).outputs["latest"].store == "postgresql://ada@db/views"
+    known = known_apps(terminal.data)["shop"]
+    assert known.stores == (known.store,) == ("postgresql://ada@db/views",)
+
+
+def test_a_node_that_writes_elsewhere_is_not_taken_for_the_captures_of_an_app(tmp_path: Path) -> None:
+    with Node(tmp_path / "broker", NodeSettings(wire=WireSettings(port=0))) as broker:
+        asked = argparse.Namespace(data=tmp_path / "data", kafka=addresses(f"kafka://{broker.kafka_address}"))
+        with (
+            Node(tmp_path / "data", NodeSettings(wire=WireSettings(port=0))),
+            pytest.raises(Failure, match=r"its own.*headwater start --log kafka://"),
+            reach(asked, captures=True),
+        ):
+            pass
+        beside = NodeSettings(wire=WireSettings(port=0), cluster=broker.kafka_address)
+        with Node(tmp_path / "data", beside), reach(asked, captures=True) as address:
+            assert address == broker.kafka_address
+        with reach(asked, captures=True, alerts=True) as address:  # with a node of its own
+            assert address == broker.kafka_address
+            assert cluster_of(tmp_path / "data") == broker.kafka_address

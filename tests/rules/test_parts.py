@@ -24,7 +24,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "events": {"log", "client"},
     "flow": {"log", "views", "webhooks"},
     "http_port": {"log", "access", "wire", "alerts", "capture", "registry", "serve", "flow"},
-    "node": {"log", "access", "views", "wire", "alerts", "capture", "http_port"},
+    "kafka_log": {"log", "capture", "flow"},
+    "node": {"log", "access", "views", "wire", "alerts", "capture", "http_port", "kafka_log"},
     "testing": {"log", "flow", "node"},
     "demo": {"flow", "views"},
     "cli": {

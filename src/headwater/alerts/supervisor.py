@@ -11,7 +11,7 @@ from headwater.alerts.definition import AppAlerts, Definitions
 from headwater.alerts.delivery import Deliverer, Delivery
 from headwater.alerts.evaluation import Evaluation
 from headwater.alerts.failed_jobs import Problems
-from headwater.alerts.targets import delivery_to
+from headwater.alerts.targets import Publish, delivery_to, publisher
 from headwater.clock import Clock
 from headwater.errors import HeadwaterError
 from headwater.log.log import Log
@@ -25,8 +25,12 @@ LOOK_SECONDS = 0.2
 class Supervisor:
     """`start` returns at once; `stop` returns when everything that was under way has ended."""
 
-    def __init__(self, data: Path, log: Log, clock: Clock, problems: Problems = lambda app: ()) -> None:
-        """`problems` returns the problems of an app's jobs."""
+    def __init__(
+        self, data: Path, log: Log, clock: Clock, problems: Problems = lambda app: (), *, publish: Publish | None = None
+    ) -> None:
+        """`problems` returns the problems of an app's jobs. `publish` appends notifications to topics of another log
+        than this one, in which the state of alerts is kept."""
+        self._publish = publish or publisher(log)
         self._data, self._log, self._clock, self._problems = data, log, clock, problems
         self._definitions = Definitions(data)
         self._stopping = threading.Event()
@@ -66,7 +70,9 @@ class Supervisor:
                 del self._running[app]
         for app, said in wanted.items():
             if app not in self._running:
-                self._running[app] = RunningAlerts(said, self._data, self._log, self._clock, self._problems)
+                self._running[app] = RunningAlerts(
+                    said, self._data, self._log, self._clock, self._problems, self._publish
+                )
                 self._running[app].start()
 
     def _wanted(self) -> dict[str, AppAlerts]:
@@ -88,8 +94,10 @@ class Supervisor:
 class RunningAlerts:
     """The alerts of one app."""
 
-    def __init__(self, said: AppAlerts, data: Path, log: Log, clock: Clock, problems: Problems) -> None:
-        self.said = said
+    def __init__(
+        self, said: AppAlerts, data: Path, log: Log, clock: Clock, problems: Problems, publish: Publish
+    ) -> None:
+        self.said, self._publish = said, publish
         self._data, self._log, self._clock, self._problems = data, log, clock, problems
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"headwater-alerts-{said.app}", daemon=True)
@@ -143,7 +151,7 @@ class RunningAlerts:
         every = (*self.said.alerts, *self.said.gone)
         for name, target in self.said.targets().items():
             alerts = frozenset(one.name for one in every if name in {to.name for to in one.targets})
-            deliver = delivery_to(target, self._log, self._clock)
+            deliver = delivery_to(target, self._publish, self._clock)
             self._deliverers.append(Deliverer(Delivery(self.said.app, target, alerts, deliver), self._log, self._clock))
         for one in self._deliverers:
             one.begin()

@@ -23,19 +23,21 @@ from headwater.webhooks.signing import signature_headers
 
 Notification = Event
 Deliver = Callable[[Notification], Answer]
+Publish = Callable[[str, Record], str]
+"""Appends a record to a topic, which is made if it is missing; answers where it is."""
 
 Reply = tuple[int, bytes | str]
 BROKEN_OFF: Reply = (421, b"broken off")
 
 
-def delivery_to(target: Target, log: Log, clock: Clock) -> Deliver:
+def delivery_to(target: Target, publish: Publish, clock: Clock) -> Deliver:
     match target:
         case Webhook():
             return by_webhook(target, clock)
         case Email():
             return by_email(target, clock)
         case Topic(topic):
-            return by_topic(topic, log)
+            return by_topic(topic, publish)
 
 
 def by_webhook(target: Webhook, clock: Clock) -> Deliver:
@@ -49,17 +51,24 @@ def by_webhook(target: Webhook, clock: Clock) -> Deliver:
     return deliver
 
 
-def by_topic(topic: str, log: Log) -> Deliver:
+def by_topic(topic: str, publish: Publish) -> Deliver:
     def deliver(notification: Notification) -> Answer:
         record = Record(as_json(notification), as_bytes(notification["id"]))
         try:
-            _make_missing(log, topic)
-            position = log.append(topic, record)
+            return Answer(DELIVERED, publish(topic, record))
         except HeadwaterError as error:
             return Answer(FAILED, str(error)[:300])
-        return Answer(DELIVERED, f"{position.topic}/{position.partition} at {position.offset}")
 
     return deliver
+
+
+def publisher(log: Log) -> Publish:
+    def publish(topic: str, record: Record) -> str:
+        _make_missing(log, topic)
+        position = log.append(topic, record)
+        return f"{position.topic}/{position.partition} at {position.offset}"
+
+    return publish
 
 
 def _make_missing(log: Log, topic: str) -> None:

@@ -5,31 +5,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.cli.failure import Failure
-from headwater.log.locks import locked
 
 if TYPE_CHECKING:
     from headwater.alerts.notify import Target as Known
     from headwater.flow.declare.alerting import Target
     from headwater.flow.declare.app import App
 
-LOCK_FILE = ".lock"
-
 
 def define_alerts(arguments: argparse.Namespace, app: "App") -> None:
     """What the app says now is all that counts: an alert that it no longer declares comes to its end."""
     from headwater.alerts.definition import Alert, AppAlerts, Definitions
     from headwater.alerts.episodes import Rule
-    from headwater.alerts.failed_jobs import NAME, failed_jobs_alert
+    from headwater.alerts.failed_jobs import failed_jobs_alert
 
     definitions = Definitions(arguments.data)
     if not app.alerts and not app.notify and app.name not in definitions.apps():
         return
-    named = [*app.alerts, *([NAME] if app.notify else [])]
-    if named and arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
-        raise Failure(
-            f"the app has alerts ({', '.join(named)}), and alerts are looked after by the node that owns the data "
-            "directory; leave --kafka out, or give the --data of a running node"
-        )
     alerts = []
     for one in app.alerts.values():
         targets = _targets(one.targets, f"alert {one.name} ({one.place})")

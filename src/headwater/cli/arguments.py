@@ -12,6 +12,7 @@ T = TypeVar("T")
 Run = Callable[[argparse.Namespace], int]
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
+KAFKA_SCHEME = "kafka://"
 DATA_VARIABLE = "HEADWATER_DATA"
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -69,9 +70,10 @@ def address(text: str) -> Address:
 
 def addresses(text: str) -> Addresses:
     """
-    >>> str(addresses("b1:9092,b2:9092"))
-    'b1:9092,b2:9092'
+    >>> str(addresses("b1:9092,b2:9092")), str(addresses("kafka://b1:9092,b2:9092"))
+    ('b1:9092,b2:9092', 'b1:9092,b2:9092')
     """
+    text = text.removeprefix(KAFKA_SCHEME)
     return Addresses(tuple(address(one.strip()) for one in text.split(",")))
 
 
@@ -175,11 +177,13 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     """How a command finds the log: a node by its data directory or its address."""
     add_data(parser)
     parser.add_argument(
+        "--log",
         "--kafka",
-        metavar="HOST:PORT[,...]",
+        dest="kafka",
+        metavar="kafka://HOST:PORT[,...]",
         type=checked(addresses),
-        help="talk to the node, or to the brokers of a Kafka cluster, at this address instead of the node that owns "
-        "--data",
+        help="the log: a node, or brokers of a Kafka cluster, at this address instead of the node that owns --data; "
+        "kafka:// may be left out",
     )
 
 

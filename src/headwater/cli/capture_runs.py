@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headwater.cli.connection import LOCK_FILE, locked
 from headwater.cli.failure import Failure
 from headwater.cli.output import note
 from headwater.cli.stop_signals import Stopping
@@ -28,11 +27,6 @@ def define(arguments: argparse.Namespace, declared: "Mapping[str, CaptureDeclara
     from headwater.capture.definition import Definitions
     from headwater.cli.capture import with_secret
 
-    if arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
-        raise Failure(
-            f"the app captures {', '.join(declared)}, and captures are run by the node that owns the data directory; "
-            "leave --kafka out, or give the --data of a running node"
-        )
     definitions = Definitions(arguments.data)
     own = {topic: one for topic, one in declared.items() if isinstance(one, declaration.CaptureDeclaration)}
     for definition in declaration.definitions_of(own).values():

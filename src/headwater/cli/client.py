@@ -177,7 +177,9 @@ class Client:
     def group_names(self) -> list[str]:
         listed = _answer(self._admin.list_consumer_groups(request_timeout=TIMEOUT_SECONDS))
         if listed.errors:
-            raise failure_of(listed.errors[0].args[0])
+            # Some versions of the library wrap it, others do not.
+            error = listed.errors[0]
+            raise failure_of(error.args[0] if isinstance(error, KafkaException) else error)
         return sorted(group.group_id for group in listed.valid)
 
     def groups(self, names: list[str]) -> list[Group]:

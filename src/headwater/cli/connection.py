@@ -54,7 +54,9 @@ def reach(
     """
     if arguments.kafka is not None:
         check_listening(arguments.kafka.all)
-        yield str(arguments.kafka)
+        beside = captures or alerts or http is not False
+        with node_beside(arguments, captures, alerts, http) if beside else nullcontext():
+            yield str(arguments.kafka)
         return
     if not create and not arguments.data.is_dir():
         raise Failure(
@@ -68,10 +70,8 @@ def reach(
     # Loaded only when it is needed: a command that finds a node should not wait for a server to be loaded.
     from headwater.node import Node
 
-    own = http if isinstance(http, HttpSettings) else HttpSettings(port=0) if http else None
     left_by = left_behind(arguments.data)
-    wanted = NodeSettings(wire=WireSettings(port=0), http=own, captures=captures, alerts=captures or alerts)
-    node = Node(arguments.data, wanted)
+    node = Node(arguments.data, own_settings(captures, alerts, http))
     try:
         node.start()
     except DataDirectoryLocked as refusal:
@@ -84,6 +84,47 @@ def reach(
         yield node.kafka_address
     finally:
         node.stop()
+
+
+def own_settings(captures: bool, alerts: bool, http: bool | HttpSettings, cluster: str = "") -> NodeSettings:
+    own = http if isinstance(http, HttpSettings) else HttpSettings(port=0) if http else None
+    return NodeSettings(
+        wire=WireSettings(port=0), http=own, captures=captures, alerts=captures or alerts, cluster=cluster
+    )
+
+
+@contextmanager
+def node_beside(
+    arguments: argparse.Namespace, captures: bool, alerts: bool, http: bool | HttpSettings
+) -> Iterator[None]:
+    """Beside a Kafka cluster, what a node does for an app: the one of the data directory, if it writes there, or one
+    that lives as long as the command."""
+    from headwater.node import Node
+
+    cluster = str(arguments.kafka)
+    node = Node(arguments.data, own_settings(captures, alerts, http, cluster))
+    try:
+        node.start()
+    except DataDirectoryLocked:
+        if captures and cluster_of(arguments.data) != cluster:
+            raise Failure(
+                f"the node of {arguments.data} keeps what it captures in a log of its own, and the flows are to read "
+                f'{cluster}. Start it with "headwater start --log kafka://{cluster}"'
+            ) from None
+        yield
+        return
+    try:
+        yield
+    finally:
+        node.stop()
+
+
+def cluster_of(data: Path) -> str:
+    """The Kafka cluster that the node of a data directory writes to; "" for its own log."""
+    try:
+        return str(json.loads((data / NODE_FILE).read_text(encoding="utf-8")).get("cluster", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
 
 
 def address_of_owner(data: Path, refusal: DataDirectoryLocked) -> str:

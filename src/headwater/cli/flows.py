@@ -31,6 +31,11 @@ def add_app(parser: argparse.ArgumentParser) -> None:
 def add_spark(parser: argparse.ArgumentParser) -> None:
     add_connection(parser)
     parser.add_argument(
+        "--store", metavar="URL", default="",
+        help="where views that name no store of their own are kept: a postgresql:// URL (default: as the app says, "
+        "or where it ran with last)",
+    )  # fmt: skip
+    parser.add_argument(
         "--master",
         metavar="URL",
         default="local[*,4]",
@@ -42,9 +47,15 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 
 def load(arguments: argparse.Namespace) -> "App":
+    """The app, with its views where --store says, or where the last run that was told so has kept them."""
     from headwater.flow.declare.checks.loading import load_app
 
-    return load_app(arguments.file, arguments.app)
+    app = load_app(arguments.file, arguments.app)
+    known = remembered(arguments.data).get(app.name)
+    arguments.store = getattr(arguments, "store", "") or ("" if known is None else known.store)
+    if arguments.store:
+        app.keep_views_in(arguments.store)
+    return app
 
 
 def check(app: "App") -> None:
@@ -78,11 +89,11 @@ def registry_for(arguments: argparse.Namespace, app: "App") -> Iterator[None]:
 
 
 def remember(arguments: argparse.Namespace, app: "App") -> None:
-    remember_app(arguments.data, app, arguments.file)
+    remember_app(arguments.data, app, arguments.file, getattr(arguments, "store", ""))
     define_alerts(arguments, app)
 
 
-def remember_app(data: Path, app: "App", file: Path) -> None:
+def remember_app(data: Path, app: "App", file: Path, store: str = "") -> None:
     """Records the app's file and stores, so that commands that get only a view's name find its code and its store."""
     from headwater.flow.declare.app import VIEW
 
@@ -94,6 +105,7 @@ def remember_app(data: Path, app: "App", file: Path) -> None:
         "file": str(file.absolute()),
         "stores": sorted(map(without_secrets, stores)),
         "views": sorted(views),
+        **({"store": without_secrets(store)} if store else {}),
     }
     write_small_file(LocalStorage(folder), APP_FILE, said)
 
@@ -103,6 +115,16 @@ def remembered(data: Path) -> dict[str, KnownApp]:
     return known_apps(data)
 
 
+def refuse_unreachable_log(arguments: argparse.Namespace) -> None:
+    """Failure if executors would look on their own machines for the log of this one."""
+    from headwater.flow.executors.masters import executors_elsewhere
+
+    if executors_elsewhere(arguments.master) and arguments.kafka is None:
+        raise Failure(
+            f"executors of {arguments.master} read the log over the network; name it with --log kafka://HOST:PORT[,...]"
+        )
+
+
 @contextmanager
 def beginning_spark(arguments: argparse.Namespace, name: str) -> "Iterator[Starting]":
     """Spark on its way up; all of it ends with the block. What it has to say goes to a file in the data directory."""
@@ -110,7 +132,10 @@ def beginning_spark(arguments: argparse.Namespace, name: str) -> "Iterator[Start
     from headwater.flow.session import SPARK_ERRORS, begin_session
 
     folder = arguments.data.absolute() / FLOWS
-    starting = begin_session(name, folder, master=arguments.master, settings=dict(arguments.conf))
+    refuse_unreachable_log(arguments)
+    starting = begin_session(
+        name, folder, master=arguments.master, settings=dict(arguments.conf), app=getattr(arguments, "file", None)
+    )
     try:
         yield starting
     except SPARK_ERRORS as error:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from headwater.cli import log_lines
-from headwater.cli.arguments import Address, add_data, add_json, address, checked, duration_seconds, positive
+from headwater.cli.arguments import Address, add_data, add_json, address, addresses, checked, duration_seconds, positive
 from headwater.cli.failure import sentence_of
 from headwater.cli.security_arguments import add_security, security_settings
 from headwater.clock import SystemClock
@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=checked(address),
         default=address("127.0.0.1:9092"),
         help="where Kafka clients connect (default: 127.0.0.1:9092); port 0 takes any free port",
+    )
+    parser.add_argument(
+        "--log",
+        dest="cluster",
+        metavar="kafka://HOST:PORT[,...]",
+        type=checked(addresses),
+        help="write what is captured, and notifications to topics, to this Kafka cluster instead of the node's own log",
     )
     parser.add_argument(
         "--http",
@@ -141,6 +148,7 @@ def settings_from(arguments: argparse.Namespace) -> NodeSettings:
         captures=True,
         alerts=True,
         views=arguments.views,
+        cluster="" if arguments.cluster is None else str(arguments.cluster),
     )
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
+from typing import IO
 
 import psycopg
 
@@ -67,11 +68,7 @@ class Cluster:
         deadline_ms = clock.elapsed_ms() + 1000 * PATIENCE_SECONDS
         while True:
             with self.log.open("ab") as log:
-                # In a group of its own: Ctrl-C in the terminal is for the process that started it, which stops the
-                # server in time.
-                self._process = subprocess.Popen(
-                    command, user=self._user, stdout=log, stderr=log, cwd=self._folder, process_group=0
-                )
+                self._process = self._launched(command, log)
             while self._process.poll() is None and clock.elapsed_ms() < deadline_ms:
                 if self._answers():
                     return
@@ -81,6 +78,11 @@ class Cluster:
                 said = self.log.read_text(errors="replace").strip().rpartition("\n")[2]
                 raise UnavailableError(f"the PostgreSQL in {self._folder} did not start: {said}")
             pause.wait(0.05)
+
+    def _launched(self, command: list[str | Path], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+        # In a group of its own: Ctrl-C in the terminal is for the process that started it, which stops the server in
+        # time.
+        return subprocess.Popen(command, user=self._user, stdout=log, stderr=log, cwd=self._folder, process_group=0)
 
     def _answers(self) -> bool:
         try:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,16 +65,17 @@ def spark_home() -> Path:
     return Path(_find_spark_home())
 
 
-def launch(settings: Iterable[tuple[str, str]], log: IO[bytes]) -> Jvm:
+def launch(settings: Iterable[tuple[str, str]], log: IO[bytes], environment: Mapping[str, str] | None = None) -> Jvm:
     folder = Path(tempfile.mkdtemp(prefix="headwater-jvm-"))
     command = [str(spark_home() / "bin" / "spark-submit")]
     for key, value in settings:
         command += ["--conf", f"{key}={value}"]
     command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    own = {"SPARK_CONNECT_MODE": "0", CONNECTION_VARIABLE: str(folder / "gateway")}
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE, stdout=log, stderr=log,
-        env={**os.environ, "SPARK_CONNECT_MODE": "0", CONNECTION_VARIABLE: str(folder / "gateway")},
+        env={**os.environ, **(environment or {}), **own},
         preexec_fn=_leave_interrupts_to_the_driver,
     )  # fmt: skip
     return Jvm(process, folder, Path(log.name))

@@ -17,9 +17,13 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.flow.class_archive import ClassArchive, find_archive
+from headwater.flow.executors.masters import DRIVER_HOST, executor_python, executor_settings, executors_elsewhere
+from headwater.flow.executors.package import package_settings, planning_environment, write_package
+from headwater.flow.executors.readiness import check_executors
 from headwater.flow.forking.starting import ForkServer, start_fork_server
 from headwater.flow.java import find_java
 from headwater.flow.jvm import Jvm, launch, spark_home
+from headwater.flow.worker_daemon import compile_kernels
 
 __all__ = ["SPARK_ERRORS", "SparkSession", "begin_session", "session_for", "start_session", "stop_session"]
 
@@ -114,15 +118,22 @@ class Starting:
 
     conf: SparkConf
     jvm: Jvm
+    folder: Path
     server: ForkServer | None
     archive: ClassArchive | None
+    app: Path | None = None
     session: SparkSession | None = None
 
     def finish(self) -> SparkSession:
         global _running
+        if executors_elsewhere(str(self.conf.get("spark.master"))):
+            compile_kernels()  # before they are packed: no executor has to
+            write_package(self.folder, self.app)
         context = SparkContext(conf=self.conf, gateway=self.jvm.gateway())
         self.session = SparkSession(context)
         _running = self
+        if executors_elsewhere(str(context.master)):
+            check_executors(self.session, self.folder)
         return self.session
 
     def end(self) -> None:
@@ -166,23 +177,33 @@ _running: Starting | None = None
 
 
 def begin_session(
-    name: str, folder: Path, *, master: str = LOCAL, settings: Mapping[str, str] | None = None
+    name: str, folder: Path, *, master: str = LOCAL, settings: Mapping[str, str] | None = None, app: Path | None = None
 ) -> Starting:
-    """Start what takes long and needs nothing of ours; what it prints goes to `folder`/spark.log."""
+    """Start what takes long and needs nothing of ours; what it prints goes to `folder`/spark.log. `app` is the file
+    whose functions run in tasks, for executors on other machines."""
     os.environ["JAVA_HOME"] = str(find_java())
-    if master.startswith("local"):
+    local, settings = not executors_elsewhere(master), dict(settings or {})
+    if local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     folder.mkdir(parents=True, exist_ok=True)
     log_to(folder / SPARK_LOG)
-    conf = configuration(name, folder, master, settings or {})
+    if not local:
+        settings |= executor_settings(master, settings, os.environ)
+        if DRIVER_HOST in settings:
+            os.environ.setdefault("SPARK_LOCAL_IP", settings[DRIVER_HOST])
+        settings |= package_settings(folder, settings)
+    conf = configuration(name, folder, master, settings)
     archive = archive_for(conf)
     add_java_options(conf, [] if archive is None else archive.options())
     with (folder / SPARK_LOG).open("ab") as log:
-        forks = master.startswith("local") and conf.get(FORK_WORKERS, "true") == "true"
+        forks = local and conf.get(FORK_WORKERS, "true") == "true"
         server = start_fork_server(log) if forks else None
         # Workers would take whatever "python3" is on the PATH.
-        name_python(sys.executable if server is None else str(server.python))
-        return Starting(conf, launch(conf.getAll(), log), server, archive)
+        python = sys.executable if server is None else str(server.python)
+        name_python(python if local else executor_python(settings, python))
+        return Starting(
+            conf, launch(conf.getAll(), log, {} if local else planning_environment(app)), folder, server, archive, app
+        )
 
 
 def log_to(file: Path) -> None:
@@ -206,7 +227,7 @@ def configuration(name: str, folder: Path, master: str, settings: Mapping[str, s
     logging = folder / "log4j2.properties"
     logging.write_text(LOGGING)
     conf = SparkConf().setAppName(name).setMaster(master)
-    local = LOOPBACK if master.startswith("local") else {}
+    local = {} if executors_elsewhere(master) else LOOPBACK
     own = {**SETTINGS, **local, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     for key, value in {**own, **settings}.items():
         conf.set(key, value)

@@ -18,20 +18,26 @@ def import_what_workers_need() -> None:
     import headwater.flow.operate.window_operator
     import headwater.flow.operators.windows.kinds.registry
     import headwater.flow.source.data_source  # noqa: F401
+    from headwater.flow.worker_memory import keep_freed_memory
+
+    keep_freed_memory()
+    compile_kernels()
+    # Spark lets a worker collect garbage after every task. What was imported for good is then not looked at again.
+    gc.collect()
+    gc.freeze()
+
+
+def compile_kernels() -> None:
+    """Those that every job needs; numba keeps them for the processes that come later."""
     from headwater.flow.operators.aggregation import extremes
     from headwater.flow.source import warming
     from headwater.flow.state.runs import hash_search as searching
     from headwater.flow.state.runs import sorting
-    from headwater.flow.worker_memory import keep_freed_memory
 
-    keep_freed_memory()
     warming.warm_up()
     extremes.warm_up()
     searching.warm_up()
     sorting.warm_up()
-    # Spark lets a worker collect garbage after every task. What was imported for good is then not looked at again.
-    gc.collect()
-    gc.freeze()
 
 
 if __name__ == "__main__":

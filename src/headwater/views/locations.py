@@ -25,6 +25,8 @@ class KnownApp:
     """URLs of stores other than the data directory, without passwords."""
     views: tuple[str, ...] = ()
     """Those beside the log, if that is known."""
+    store: str = ""
+    """What the run was told with --store, without a password."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def known_apps(data: Path) -> dict[str, KnownApp]:
         try:
             said = read_newest(str(file), lambda path: Path(path).read_bytes()).content
             stores, views = (tuple(map(str, said.get(name, ()))) for name in ("stores", "views"))
-            found[file.parent.name] = KnownApp(Path(said["file"]), stores, views)
+            found[file.parent.name] = KnownApp(Path(said["file"]), stores, views, str(said.get("store", "")))
         except FileNotFoundError:
             continue  # just removed
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.clients.brokers.maven import java_command, kafka_class_path
@@ -66,15 +66,17 @@ def restart_apache_kafka(folder: Path) -> BrokerProcess:
     return broker
 
 
-def launch_apache_kafka(folder: Path, *, heap: str = "1g") -> BrokerProcess:
-    """Without waiting until it answers."""
-    found = re.search(r"[A-Z_]+://(127\.0\.0\.1:\d+)", (folder / "server.properties").read_text())
+def launch_apache_kafka(
+    folder: Path, *, heap: str = "1g", on: Callable[[list[str]], list[str]] = lambda words: words
+) -> BrokerProcess:
+    """Without waiting until it answers. `on` turns its command into one that runs it on another host."""
+    found = re.search(r"[A-Z_]+://(\d+\.\d+\.\d+\.\d+:\d+)", (folder / "server.properties").read_text())
     assert found is not None
     memory = f"-Xms{heap}", f"-Xmx{heap}"
     settings = str(folder / "server.properties")
     command = [java_command(), *memory, *JVM_OPTIONS, "-cp", kafka_class_path(), "kafka.Kafka", settings]
     log_path = folder / "broker.log"
-    return BrokerProcess("kafka", found[1], launch(command, log_path), log_path, folder / "data")
+    return BrokerProcess("kafka", found[1], launch(on(command), log_path), log_path, folder / "data")
 
 
 def format_storage(class_path: str, properties: Path) -> None:

@@ -26,7 +26,7 @@ CONFIGS = {
     "share.auto.offset.reset": "earliest", "share.delivery.count.limit": "6", "headwater.queue.order": "key",
     "errors.deadletterqueue.topic.name": DEAD, "share.record.lock.duration.ms": "600000",
 }  # fmt: skip
-WORK_PATIENCE_S, DECISIONS_MAX, QUIET_S = 20, 60, 5
+WORK_PATIENCE_S, DECISIONS_MAX, QUIET_S, BACKLOG_MAX = 20, 60, 5, 1_000
 
 
 @dataclass
@@ -86,8 +86,9 @@ class Consumer:
 
 
 class Writer(Worker):
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, lines: Lines) -> None:
         super().__init__("writer")
+        self._lines = lines
         self._producer = Producer(PATIENCE | {"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 1})
         self.confirmed: dict[int, bytes] = {}
         self._random = Random(1)
@@ -99,7 +100,7 @@ class Writer(Worker):
             if error is None:
                 self.confirmed[message.offset()] = key  # type: ignore[attr-defined]
 
-        if len(self._producer) < 50:
+        if len(self._producer) < 50 and len(self.confirmed) - len(self._lines.said_s) < BACKLOG_MAX:
             self._producer.produce(TOPIC, b"v", key, on_delivery=report)
         self._producer.poll(0.005)
 
@@ -118,7 +119,7 @@ class Killing:
 
     def run(self, rounds: int) -> None:
         self._prepare()
-        writer = Writer(self._address)
+        writer = Writer(self._address, self.lines)
         consumers = [self._consumer() for _ in range(3)]
         writer.start()
         try:

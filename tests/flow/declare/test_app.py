@@ -185,3 +185,20 @@ def test_an_output_remembers_its_place_its_key_and_the_first_line_of_its_doc() -
     assert (output.kind, output.key, output.store) == ("view", ("id",), "postgresql://db/shop")
     assert output.doc == "The newest of each order."
     assert re.fullmatch(rf"view latest_orders \({HERE}\)", str(output))
+
+
+def views_of(app: App) -> dict[str, str]:
+    return {name: one.store for name, one in app.outputs.items() if one.kind == "view"}
+
+
+def test_views_that_name_no_store_are_kept_where_a_run_says() -> None:
+    app = hw.App("shop", store="postgresql://db/old")
+    orders = app.stream("orders", ORDERS)
+    app.view(key="id", name="here", search="id")(lambda: orders.latest("id"))
+    app.view(key="id", name="there", store="postgresql://db/own")(lambda: orders.latest("id"))
+    app.alert("large", on="here", when="amount > 9", notify=[hw.notify.topic("warnings")])
+    app.keep_views_in("postgresql://db/new")
+    new, own = "postgresql://db/new", "postgresql://db/own"
+    assert views_of(app) == {"here": new, "there": own, "large": new}
+    assert (app.store, app.alerts["large"].store) == (new, new)
+    assert app.outputs["here.search"].sink.store == new  # type: ignore[union-attr]

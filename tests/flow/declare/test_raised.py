@@ -67,3 +67,12 @@ def test_an_error_in_the_function_of_a_view_names_file_line_and_function() -> No
 
     with pytest.raises(InvalidDeclaration, match=r"view latest \(.*\): test_raised\.py:\d+, in nowhere\(\): KeyError"):
         plan(app, explain)
+
+
+def test_what_spark_has_against_its_settings_is_said_without_the_layers_around_it() -> None:
+    text = (
+        "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+        ": org.apache.spark.SparkException: spark.dynamicAllocation.minExecutors cannot be negative!\n"
+        "\tat org.apache.spark.SparkContext.<init>(SparkContext.scala:689)\n"
+    )
+    assert explain(Exception(text)) == "spark.dynamicAllocation.minExecutors cannot be negative!"

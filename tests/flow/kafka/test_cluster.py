@@ -1,5 +1,6 @@
 """Flows on three brokers of Apache Kafka, which are killed, paused, or elected without having caught up."""
 
+import json
 import os
 import subprocess
 import time
@@ -22,6 +23,7 @@ from headwater.flow.source.options import parse_options
 from headwater.flow.source.record_batches.records import decode_batches
 from headwater.record import TopicPartition
 from tests.clients.brokers.kafka_cluster import BROKERS, KafkaCluster, running_cluster
+from tests.clients.brokers.kafka_tools import committed_values, lag_of_group
 from tests.clients.brokers.process import NotAvailable
 from tests.flow.kafka.cluster_app import APP, Shop, done, lag, running, seen, view_of, written
 from tests.waiting import wait_until
@@ -210,6 +212,18 @@ def test_each_order_counts_once_while_brokers_and_the_app_are_killed(cluster: Ka
     assert sorted(written(cluster)) == sorted(expected)
     done(tmp_path, cluster, "verify", "--file", "shop.py")
     assert lag(cluster, "orders") == 0
+    kafka_says_the_same(cluster, shop, expected)
+
+
+def kafka_says_the_same(cluster: KafkaCluster, shop: Shop, expected: list[tuple[int, str, int]]) -> None:
+    """Its own tools show the job's lag, also one that is not zero; its Java consumer reads each result once."""
+    (group,) = (name for name in Commands(cluster.bootstrap).group_names() if "shop" in name)
+    shown = lag_of_group(cluster.bootstrap, group)
+    assert {place: lag for place, lag in shown.items() if place[0] == "orders"} == {("orders", n): 0 for n in range(6)}
+    shop.send(7)
+    assert sum(lag_of_group(cluster.bootstrap, group).values()) == 7
+    read = [json.loads(value) for value in committed_values(cluster.bootstrap, "large")]
+    assert sorted((row["id"], row["city"], row["cents"]) for row in read) == sorted(expected)
 
 
 def goes_on(process: "subprocess.Popen[bytes]", folder: Path, before: int) -> bool:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -52,14 +53,14 @@ def lives(seed: int) -> list[str]:
         for step in range(COMMITS):
             place_of = dice.randrange(len(drivers)) if dice.random() < 0.3 else len(drivers) - 1
             one, count = drivers[place_of]
-            said = attempt(lambda one=one, count=count: one.commit(  # type: ignore[misc]
-                {"count": count + 1, f"batches/{count + 1}.json": {"batch": count + 1}, f"batches/{count - 3}.json": None}
-            ))  # fmt: skip
+            following, old = count + 1, f"batches/{count - 3}.json"
+            changes = {"count": following, f"batches/{following}.json": {"batch": following}, old: None}
+            said = attempt(partial(one.commit, changes))
             if said == "done":
                 if place_of != len(drivers) - 1:
                     wrong.append(f"seed {seed}: driver {place_of} of {len(drivers)} commits in step {step}")
-                certain = max(certain, count + 1)
-                drivers[place_of] = one, count + 1
+                certain = max(certain, following)
+                drivers[place_of] = one, following
             if said == "killed":
                 break
     return wrong
@@ -128,7 +129,12 @@ def test_what_is_committed_together_is_one_swap() -> None:
 def test_what_fails_together_is_not_there() -> None:
     one = driver(Place(), 1, faults=0)
     one.take("the driver")
-    with pytest.raises(ZeroDivisionError), one.together():
-        one.commit({"a": 1})
-        raise ZeroDivisionError
+
+    def fails() -> None:
+        with one.together():
+            one.commit({"a": 1})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
     assert one.read("a") is None

@@ -92,3 +92,16 @@ def test_an_unknown_topic_is_named_by_its_id(make_member: MakeMember) -> None:
     nowhere = [{"topic_id": member.topic_id.__class__(int=7), "partitions": [{"partition_index": 0,
                "acknowledgement_batches": []}]}]  # fmt: skip
     assert one(member.fetch(topics=nowhere)).error_code.name == "unknown_topic_id"
+
+
+def test_a_batch_comes_once_however_many_of_its_messages_wait_for_their_time(
+    caller: Caller, group_server: RunningServer
+) -> None:
+    configs = {"share.auto.offset.reset": "earliest", "headwater.queue.headers": "true"}
+    group_server.log.queues.ensure("g", configs)
+    later = (("headwater.deliver.at", b"9" * 15),)
+    group_server.log.append("orders", [Record(b"late", headers=later), *[Record(b"v")] * 3], partition=0)
+    answer = Member(caller, group_server).fetch(max_records=2)
+    assert acquired(answer) == [(1, 2, 1)]
+    records = one(answer).records
+    assert len(records) == read_header(records).size

@@ -59,9 +59,9 @@ def sink_of(
         sink = made_sink(context.app, output, data, stopping, stores)
     try:
         whole = planned.node.keyed and isinstance(sink, ViewSink)
-        sink.prepare(resolved.schema, resolved.key or (ONE_ROW if whole else ()))
-        if isinstance(sink, FencedSink):
+        if isinstance(sink, FencedSink):  # first: an older driver may hold locks that the rest would wait for
             sink.fence(context.identity.job_id, context.folder.epoch)
+        sink.prepare(resolved.schema, resolved.key or (ONE_ROW if whole else ()))
     except BaseException:
         sink.close()
         raise

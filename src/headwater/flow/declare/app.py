@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.errors import InvalidDeclaration
@@ -360,6 +360,17 @@ class App:
             Output(VIEW, name, view.key, view.body, place, store=view.store, doc=about, of=view.name, condition=when)
         )
         self.alerts[name] = declared
+
+    def keep_views_in(self, store: str) -> None:
+        """Views that name no store of their own go to this one, whatever the app says of them all."""
+        own = [one for one in self.outputs.values() if one.kind == VIEW and one.store == self.store]
+        self.outputs |= {one.name: replace(one, store=store) for one in own}
+        for name, one in self.outputs.items():
+            if isinstance(one.sink, Search) and one.sink.store == self.store:
+                self.outputs[name] = replace(one, sink=replace(one.sink, store=store))
+        alerts = [one for one in self.alerts.values() if one.store == self.store]
+        self.alerts |= {one.name: replace(one, store=store) for one in alerts}
+        self.store = store
 
     # -- checks --------------------------------------------------------------------------------------------------------
 

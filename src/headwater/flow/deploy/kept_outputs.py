@@ -4,6 +4,7 @@ Each job notes in plan.json what its outputs were made from when it last ran (co
 is noted there is written again by the next run, unless the code has changed.
 """
 
+import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from headwater.flow.declare.app import SINK, TOPIC, VIEW
 from headwater.flow.deploy.inventory import KeptJob, jobs_in
 from headwater.views.locations import ViewLocation
 
-PLAN = "plan.json"
+PLAN, REPLACED = "plan.json", "replaced"
 SEARCH = ".search"
 """Behind the name of a view: the output that indexes its words."""
 
@@ -72,6 +73,7 @@ def forget_output(folder: JobFolder, name: str) -> None:
     plan = _plan(folder)
     kept = {one: said for one, said in plan["outputs"].items() if one not in (name, name + SEARCH)}
     folder.write(PLAN, {**plan, "outputs": kept})
+    shutil.rmtree(folder.path / REPLACED / name, ignore_errors=True)
 
 
 def rename_output(folder: JobFolder, name: str, new: str) -> None:

@@ -20,13 +20,14 @@ from headwater.errors import JobRefused
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import Identity
 from headwater.flow.deploy.kept_outputs import PLAN
+from headwater.flow.deploy.kept_outputs import REPLACED as FOLDER
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.plan.planned_batches import partition_offsets
 from headwater.flow.proof.rebuilt_late import FILE as REBUILT
 from headwater.flow.proof.rebuilt_late import LATE_BEFORE
 from headwater.views.store import ViewStore
 
-FOLDER, MADE_FROM, BY = "replaced", "made_from.json", "by.json"
+MADE_FROM, BY = "made_from.json", "by.json"
 
 
 class Replaced:

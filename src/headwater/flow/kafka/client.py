@@ -164,6 +164,14 @@ class Client:
             raise error_for(outcome.error, what=f'creation of topic "{name}"', topic=name, message=outcome.message)
         self._trying(lambda: self._find_new(name))
 
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic have so many."""
+        request = messages.add_partitions_request(name, total, timeout_ms=REQUEST_TIMEOUT_MS)
+        outcome = self._trying(lambda: messages.read_create_topics(self._ask(self._controller(), request))[name])
+        if outcome.error:
+            raise error_for(outcome.error, what=f'growing topic "{name}"', topic=name, message=outcome.message)
+        self._trying(lambda: self._find_new(name))
+
     def alter_topic(self, name: str, configs: Mapping[str, str]) -> None:
         """Set some of its settings; InvalidSetting if the broker does not know one."""
         request = messages.alter_topic_request(name, configs)

@@ -17,7 +17,7 @@ from headwater.errors import InvalidSetting, LoginRefused, ProtocolError, Unavai
 from headwater.flow.kafka import sasl
 from headwater.flow.kafka.fields import NO_TAGS, Reader, int16, int32, string
 from headwater.flow.kafka.messages import Request
-from headwater.kafka_login import NO_LOGIN, OAUTHBEARER, KafkaLogin
+from headwater.kafka_login import CERTIFICATE, KEY, NO_LOGIN, OAUTHBEARER, KafkaLogin
 
 ANSWER_BYTES_MAX = 256 * 1024**2
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -78,9 +78,9 @@ class Connection:
         LoginRefused, UnavailableError."""
         if login.misfit:
             raise LoginRefused(str(address), login.misfit)
-        self.address = address
+        self.address, self._login = address, login
         self._client_id = client_id
-        self._correlation = 0
+        self._correlation, self._answered = 0, False
         self._expected: deque[tuple[int, bool]] = deque()
         try:
             self._socket = socket.create_connection(address, timeout=connect_seconds or timeout_seconds)
@@ -171,10 +171,11 @@ class Connection:
             while partition < length:
                 read = self._socket.recv_into(view[partition:])
                 if read == 0:
-                    raise Broken(f"{self.address} closed the connection")
+                    raise Broken(_closed(self.address, self._login, answered=self._answered))
                 partition += read
         except OSError as error:
-            raise Broken(f"the connection to {self.address} broke ({error})") from None
+            raise Broken(_broken(self.address, self._login, error)) from None
+        self._answered = True
         return content
 
 
@@ -194,6 +195,26 @@ def encrypted(plain: socket.socket, host: str, login: KafkaLogin) -> socket.sock
         return context.wrap_socket(plain, server_hostname=host)
     except (OSError, ValueError) as error:
         raise Unreachable(f"{host} cannot be reached with encryption ({error})") from None
+
+
+def _closed(address: Address, login: KafkaLogin, *, answered: bool) -> str:
+    """A port that does not accept a certificate may say no more than this."""
+    if answered or login.authority is None or login.logs_in:
+        return f"{address} closed the connection"
+    if login.certificate is None:
+        return f"{address} closed the connection: it wants a certificate; {CERTIFICATE} and {KEY} name the files of one"
+    return f"{address} closed the connection: it does not accept the certificate {login.certificate}: is it expired?"
+
+
+def _broken(address: Address, login: KafkaLogin, error: OSError) -> str:
+    """Who does not accept a certificate says so only when it is asked something."""
+    alert = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if "CERTIFICATE_REQUIRED" in alert or (login.certificate is None and "ALERT_BAD_CERTIFICATE" in alert):
+        return f"{address} wants a certificate; {CERTIFICATE} and {KEY} name the files of one"
+    if login.certificate is not None and "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert):
+        why = "it has expired" if "EXPIRED" in alert else "is it expired, or of an authority that it does not know?"
+        return f"{address} does not accept the certificate {login.certificate}: {why}"
+    return f"the connection to {address} broke ({error})"
 
 
 def _refused(login: KafkaLogin) -> str:

@@ -387,6 +387,14 @@ def read_alter_topic(reader: Reader) -> Outcome:
     return outcome[0]
 
 
+# -- CreatePartitions 1 ----------------------------------------------------------------------------------------------
+
+
+def add_partitions_request(name: str, total: int, *, timeout_ms: int) -> Request:
+    topic = string(name) + int32(total) + int32(-1)  # placed as the cluster likes
+    return Request(37, 1, [array([topic]) + int32(timeout_ms) + int8(0)])
+
+
 # -- CreateTopics 4 --------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ NAMED = re.compile(r"headwater\.errors\.(\w+): (.+)")
 RAISED = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 BARE = re.compile(r"^(\w+Error)$", re.MULTILINE)
 """Raised without a word."""
+NOT_STARTED = re.compile(r"JavaSparkContext\.\s*^: [\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
+"""What Spark has against its settings."""
 CRASHED = "Python worker exited unexpectedly"
 WORKER_ENDED = (
     "a Python worker of Spark ended in the middle of its task, and so did each that tried it again: a function of the "
@@ -28,6 +30,8 @@ def explain(error: BaseException) -> str:
         return found[1].strip()
     if CRASHED in text:
         return WORKER_ENDED
+    if not_started := NOT_STARTED.search(text):
+        return _first_sentence(not_started[1])
     if inner := raised_in_worker(text) or _innermost(text):
         return inner
     place = raised_in(error)

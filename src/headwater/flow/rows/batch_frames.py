@@ -40,7 +40,7 @@ class BatchFrames:
     """Frames of the batches of one job. `where` says how the log is reached."""
 
     def __init__(self, session: SparkSession, job: Job, folder: JobFolder, where: Mapping[str, str]) -> None:
-        reach = {name: value for name, value in where.items() if name in ("address", "data", "onLoss")}
+        reach = {name: value for name, value in where.items() if name in ("address", "data", "onLoss", "tasks")}
         given = {**source_options(job, reach), "poisoned": "stage", "stage": str(folder.stage)}
         self.session, self._options = session, parse_options(given)
         self._schema = spark_schema(self._options.frame.arrow)

@@ -27,6 +27,7 @@ from headwater.flow.declare.topology.registered import settle
 from headwater.flow.deploy.deployment import Deployment, refuse_foreign_outputs
 from headwater.flow.deploy.rebuild import beginning
 from headwater.flow.deploy.resharding import finish_resharding
+from headwater.flow.executors.masters import executors_elsewhere
 from headwater.flow.kafka.client import Client
 from headwater.flow.late.replay_batches import ReplayedLate, replay_late
 from headwater.flow.plan.batch_loop import BatchLoop
@@ -239,9 +240,16 @@ class RunningApp:
     ) -> tuple[JobContext, Environment]:
         app, client = self.app.name, Client(self._address())
         open.callback(client.close)
-        environment = Environment(self.session, client, self.settings.where(self.app), self.clock)
+        environment = Environment(self.session, client, self._where(), self.clock)
         identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
         return JobContext(app, job, resolved, identity, folder), environment
+
+    def _where(self) -> dict[str, str]:
+        """The cores of a cluster are not those of this machine."""
+        context, where = self.session.sparkContext, self.settings.where(self.app)
+        if not executors_elsewhere(str(context.master)):
+            return where
+        return {**where, "tasks": str(max(1, int(context.defaultParallelism)))}
 
     def _deployment(self, context: JobContext, environment: Environment) -> Deployment:
         rows, data = self.settings.rows_per_batch, self.settings.data

@@ -41,7 +41,7 @@ class FencedSink(Protocol):
     """A place that knows the drivers of a job apart by itself."""
 
     def fence(self, job: str, epoch: Epoch) -> None:
-        """Before the first batch of a driver: from now on what older drivers of the job write is refused.
+        """Comes before all others: from now on what older drivers of the job write is refused.
 
         JobTakenOver if this one is older than another. Epoch 0 fences nothing.
         """

@@ -160,7 +160,9 @@ class QueuePartition:
                 self._write(rows)
             fresh = [row for row in rows if row.state is State.ACQUIRED]
             taken += fresh
-            used = [one for one in stored if _touches(one, fresh)]
+            # A batch may be looked at in several turns, where some of its messages are not to be delivered yet.
+            known = {one.header.base_offset for one in batches}
+            used = [one for one in stored if _touches(one, fresh) and one.header.base_offset not in known]
             batches += used
             bytes_left -= sum(len(one.data) for one in used)
             if found.end <= offset or self._satisfied(demand, taken, settings) or self._state.end < found.end:
