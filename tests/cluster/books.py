@@ -2,8 +2,10 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
@@ -13,6 +15,7 @@ from headwater.demo.customers import TOPICS
 from headwater.flow.commit.accounts import Account
 from tests.waiting import LONG
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ACCOUNTS, PRICED, ORDERS = "shop.accounts", "orders-priced", "orders"
 
 
@@ -47,6 +50,8 @@ class Books:
 
     wrong: list[str] = field(default_factory=list)
     accounts: dict[str, Account] = field(default_factory=dict)
+    watermarks: dict[str, datetime] = field(default_factory=dict)
+    """Of the last batch of each output."""
 
     def enter(self, values: Iterable[bytes]) -> None:
         """Accounts of batches: each once, in balance, and none left out."""
@@ -56,6 +61,9 @@ class Books:
             account, output = account_of(said), str(said["output"])
             batches[str(said["job"]), output].append(int(said["batch"]))
             self.accounts[output] = self.accounts.get(output, Account()) + account
+            if said.get("watermark"):
+                own = datetime.fromisoformat(said["watermark"])
+                self.watermarks[output] = max(own, self.watermarks.get(output, EPOCH))  # it never goes back
             if not account.balanced:
                 self.wrong.append(f"batch {said['batch']} of {output} does not add up: {account}")
         for (job, output), numbers in sorted(batches.items()):
@@ -66,8 +74,11 @@ class Books:
             self.wrong.append("there are no accounts")
 
     def compare_orders(self, orders: Iterable[bytes | None], priced: Iterable[bytes | None]) -> None:
-        """Each order that can be read is priced once, but for those that came too late."""
-        missing, twice = differences(orders, priced)
+        """Each order that can be read is priced once, but for those that came too late, and the last: after the last
+        watermark, they wait until events say that none before them is under way."""
+        wanted, found = Counter(dict.fromkeys(known := times_of(orders), 1)), Counter(ids_of(priced))
+        waiting = {one for one, at in known.items() if at > self.watermarks.get(PRICED, EPOCH)}
+        missing, twice = sorted((wanted - found).keys() - waiting), sorted((found - wanted).elements())
         late = self.accounts.get(PRICED, Account()).late
         if len(missing) != late:
             some = f", such as {missing[0]}" if missing else ""
@@ -76,18 +87,20 @@ class Books:
             self.wrong.append(f"{len(twice)} orders are priced more than once, such as {twice[0]}")
 
 
-def differences(orders: Iterable[bytes | None], priced: Iterable[bytes | None]) -> tuple[list[str], list[str]]:
-    """Orders that are not priced, and those that are more than once."""
-    wanted = Counter(key for value in orders if (key := order_id(value)) is not None)
-    found = Counter(key for value in priced if (key := order_id(value)) is not None)
-    return sorted((wanted - found).elements()), sorted((found - wanted).elements())
+def rows_of(values: Iterable[bytes | None]) -> Iterator[dict[str, Any]]:
+    """Those that can be read."""
+    for value in values:
+        with suppress(ValueError):
+            yield json.loads(value or b"")
 
 
-def order_id(value: bytes | None) -> str | None:
-    try:
-        return str(json.loads(value or b"")["id"])
-    except (ValueError, KeyError, TypeError):
-        return None
+def ids_of(values: Iterable[bytes | None]) -> Iterator[str]:
+    return (str(row["id"]) for row in rows_of(values))
+
+
+def times_of(values: Iterable[bytes | None]) -> dict[str, datetime]:
+    """By the id of each order, when it was made."""
+    return {str(row["id"]): datetime.fromisoformat(row["at"]) for row in rows_of(values)}
 
 
 def account_of(said: dict[str, Any]) -> Account:

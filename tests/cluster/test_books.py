@@ -14,8 +14,8 @@ def books(*batches: dict[str, Any]) -> Books:
     return found
 
 
-def order(number: int) -> bytes:
-    return json.dumps({"id": f"o{number}"}).encode()
+def order(number: int, second: int = 0) -> bytes:
+    return json.dumps({"id": f"o{number}", "at": f"2026-03-01T09:00:{second:02}.000+00:00"}).encode()
 
 
 def test_batches_that_follow_each_other_and_balance_are_right() -> None:
@@ -43,8 +43,8 @@ def test_no_accounts_at_all_are_wrong() -> None:
 
 
 def test_each_order_is_priced_once_but_for_broken_and_late_ones() -> None:
-    orders = [order(1), order(2), order(3), b'{"id": "o4', None]
-    found = books({"batch": 0, "output": "orders-priced", "late": 1, "out": 1})
+    orders = [order(1), order(2), order(3), b'{"id": "o4', None, order(5, second=20)]
+    found = books({"batch": 0, "output": "orders-priced", "late": 1, "out": 1, "watermark": "2026-03-01T09:00:19Z"})
     found.compare_orders(orders, [order(1), order(3)])
     assert found.wrong == []
     found.compare_orders(orders, [order(1), order(1)])
@@ -52,6 +52,16 @@ def test_each_order_is_priced_once_but_for_broken_and_late_ones() -> None:
         "2 orders are not priced, such as o2, and 1 were late",
         "1 orders are priced more than once, such as o1",
     ]
+
+
+def test_orders_after_the_last_watermark_wait_for_those_that_may_be_under_way() -> None:
+    orders = [order(1, second=10), order(2, second=16), order(3, second=17), order(4, second=20)]
+    marks = [{"watermark": "2026-03-01T09:00:16Z"}, {"watermark": None}, {"watermark": "2026-03-01T09:00:12Z"}]
+    found = books(*({"batch": number, "output": "orders-priced", **mark} for number, mark in enumerate(marks)))
+    found.compare_orders(orders, [order(1), order(2)])
+    assert found.wrong == []
+    found.compare_orders(orders, [order(1), order(4)])
+    assert found.wrong == ["1 orders are not priced, such as o2, and 0 were late"]
 
 
 def test_a_topic_that_no_job_has_read_lags_as_a_whole() -> None:

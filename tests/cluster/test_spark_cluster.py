@@ -31,6 +31,8 @@ CITIES = ["Lund", "Oslo", "Kiel"]
 STILL_SECONDS = 180
 """As long as Spark waits for an executor that says nothing, and a little more."""
 ROWS, ROWS_PER_BATCH = 80_000, 20_000
+FEW_PER_BATCH = 2_000
+"""So that the run is not over before another worker is there."""
 
 HELPER = """
 def shout(text):
@@ -109,9 +111,9 @@ class Run:
         return [sys.executable, "-m", "headwater", *words, *self._where]
 
     @contextmanager
-    def running(self, *conf: str) -> Iterator["subprocess.Popen[bytes]"]:
+    def running(self, *conf: str, rows: int = ROWS_PER_BATCH) -> Iterator["subprocess.Popen[bytes]"]:
         more = [word for one in conf for word in ("--conf", one)]
-        words = ["run", "shop.py", "--once", "--json", "--rows-per-batch", str(ROWS_PER_BATCH), *more]
+        words = ["run", "shop.py", "--once", "--json", "--rows-per-batch", str(rows), *more]
         with self.log.open("wb") as said:
             process = subprocess.Popen(
                 self.command(*words), cwd=self.folder, stdout=said, stderr=said, start_new_session=True
@@ -173,7 +175,7 @@ def test_an_executor_that_comes_later_takes_part(run: Run, spark: SparkCluster, 
     more = ("spark.dynamicAllocation.enabled=true", "spark.dynamicAllocation.minExecutors=1",
             "spark.dynamicAllocation.executorIdleTimeout=5s",
             "spark.dynamicAllocation.schedulerBacklogTimeout=1s")  # fmt: skip
-    with run.running(*more) as process:
+    with run.running(*more, rows=FEW_PER_BATCH) as process:
         run.until(process, lambda: run.batches() >= 1)
         spark.start_worker(1)
         run.until(process, lambda: bool(spark.executors(1)))
@@ -187,7 +189,8 @@ def test_a_task_that_is_outrun_by_its_copy_writes_nothing_twice(
 ) -> None:
     spark.start_worker(1)
     more = ("spark.speculation=true", "spark.speculation.interval=100ms", "spark.speculation.multiplier=1.1",
-            "spark.speculation.quantile=0.1", "spark.speculation.minTaskRuntime=50ms")  # fmt: skip
+            "spark.speculation.quantile=0.1", "spark.speculation.minTaskRuntime=50ms",
+            "spark.speculation.task.duration.threshold=2s")  # fmt: skip
     with run.running(*more) as process:
         run.until(process, lambda: run.batches() >= 1)
         paused = spark.pause_executor(0, only_python=True)
