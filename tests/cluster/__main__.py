@@ -38,8 +38,8 @@ def main() -> int:
         words += [word for one in arguments.conf for word in ("--conf", one)]
         words += ["--keep", str(arguments.keep.absolute())] if arguments.keep else []
         words += ["--json"] * arguments.json + ["--loopback"] * (not hosts.separate)
-        # Ctrl-C is for the process that has started the servers, and stops them.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C is for the process that has started the servers, and stops them. It would inherit SIG_IGN.
+        signal.signal(signal.SIGINT, lambda number, frame: None)
         return subprocess.run(hosts[CLIENT].command(words), check=False).returncode
 
 
