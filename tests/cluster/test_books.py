@@ -57,8 +57,7 @@ def test_each_order_is_priced_once_but_for_broken_and_late_ones() -> None:
 def test_orders_after_the_last_watermark_wait_for_those_that_may_be_under_way() -> None:
     orders = [order(1, second=10), order(2, second=16), order(3, second=17), order(4, second=20)]
     marks = ["2026-03-01T09:00:16Z", None, "2026-03-01T09:00:12Z"]
-    batches = [{"batch": number, "output": "orders-priced", "watermark": mark} for number, mark in enumerate(marks)]
-    found = books(*batches)
+    found = books(*({"batch": n, "output": "orders-priced", "watermark": mark} for n, mark in enumerate(marks)))
     found.compare_orders(orders, [order(1), order(2)])
     assert found.wrong == []
     found.compare_orders(orders, [order(1), order(4)])

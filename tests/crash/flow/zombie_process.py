@@ -28,7 +28,6 @@ from headwater.flow.objects.checkpoint import Checkpoint
 from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.sinks.parquet import ParquetSink
 from headwater.flow.sinks.topics.producer_state import ProducerState
-from headwater.views.tables import SqlStore
 from tests.crash.flow.moments import RENAME, Moment, arm
 
 ROWS_PER_BATCH = 20
@@ -36,7 +35,7 @@ ROWS_PER_BATCH = 20
 POINTS = {
     "commits state": ("headwater.flow.state.job_state:JobState.commit", 2),
     "sends records": ("headwater.flow.sinks.topics.topic:TopicSink._produce", 3),
-    "begins a transaction": ("headwater.views.tables:SqlStore.write", 2),
+    "begins a transaction": ("headwater.views.tables:SqlStore.in_one_transaction", 2),
     "holds the locks of a transaction": ("headwater.views.tables:SqlStore._write", 2),
     "begins to publish files": ("headwater.flow.sinks.parquet:ParquetSink.publish", 2),
     "names files": (RENAME, 2),
@@ -132,7 +131,6 @@ def commit_over_anybody(self: Checkpoint, changes: dict[str, Any]) -> None:
 
 COMMIT = Checkpoint._commit
 BUGS: dict[str, tuple[type, str, Callable[..., object]]] = {
-    "databases do not check the epoch": (SqlStore, "_check_driver", nothing),
     "files do not check the epoch": (ParquetSink, "_refuse_older", nothing),
     "a stage of an older driver is left": (ParquetSink, "_empty", nothing),
     "the producer keeps its epoch": (ProducerState, "of_driver", lambda self, driver: self),

@@ -1,5 +1,7 @@
 """Which state grows for ever, as headwater plan says."""
 
+from functools import partial
+
 import headwater as hw
 from headwater.flow.declare.app import App
 from headwater.flow.declare.pictures.outline import outline
@@ -46,11 +48,12 @@ def test_a_stream_that_a_query_joins_as_a_table_is_kept_record_by_record() -> No
 def test_a_pattern_grows_if_nothing_ends_its_matches_or_they_are_numbered() -> None:
     app = hw.App("bank")
     payments = app.stream("payments", "card string, amount long, at timestamp", time="at")
-    words = {"by": "card", "pattern": "a b+", "define": {"b": "amount > prev(amount)", "a": "amount > 1"}}
-    app.topic("bounded")(lambda: payments.match(**words, within="1 hour", name="bounded"))
-    app.topic("open")(lambda: payments.match(**words, name="open"))
+    define = {"b": "amount > prev(amount)", "a": "amount > 1"}
+    matches = partial(payments.match, by="card", pattern="a b+", define=define)
+    app.topic("bounded")(lambda: matches(within="1 hour", name="bounded"))
+    app.topic("open")(lambda: matches(name="open"))
     numbers = {"n": "match_number()"}
-    app.topic("numbered")(lambda: payments.match(**words, measures=numbers, max_rows=9, name="numbered"))
+    app.topic("numbered")(lambda: matches(measures=numbers, max_rows=9, name="numbered"))
     assert growing(app) == {
         "open": "rows of matches that nothing ends (say within= or max_rows=)",
         "numbered": "a row for each card that ever comes",

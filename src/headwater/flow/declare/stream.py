@@ -13,7 +13,7 @@ from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, join_of, refuse_counting
 from headwater.flow.declare.joins import Words as JoinWords
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
-from headwater.flow.declare.patterns.matches import TRIES, Words, match_of
+from headwater.flow.declare.patterns.matches import TRIES, Words, match_of, refuse_unbounded
 from headwater.flow.declare.tables.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
 from headwater.flow.declare.tables.searching import Points, Text, Told, percolate_of
@@ -107,6 +107,7 @@ class Stream(Flowing):
 
     def dedupe(self, *key: str, within: str, name: str = "") -> "Stream":
         """The first row with each key; what repeats it within the time is counted as a duplicate."""
+        refuse_unbounded(self.node, "dedupe", calling_place())
         return Stream(Dedupe(calling_place(), self.node, _names(key, "dedupe"), duration_us(within), name))
 
     def by(self, *key: str) -> "Grouped":
@@ -133,6 +134,7 @@ class Stream(Flowing):
                 f"window() at {calling_place()} comes after changes() at {timeless[0].place}, which have no event time",
                 "Window the stream that the table is made from.",
             )
+        refuse_unbounded(self.node, "window", calling_place())
         if window.ordered:
             refuse_counting(self.node)
         if time not in TIMES:
@@ -173,6 +175,8 @@ class Stream(Flowing):
                 f"join() at {calling_place()} is given a {type(given).__name__}", "It joins streams and tables."
             )
         own = (key,) if isinstance(key, str) else tuple(key)
+        for one in (self, other):
+            refuse_unbounded(one.node, "join", calling_place())
         matching = matching_of(on, self, other)
         words = JoinWords(matching, how, prefix, name, within, between, as_of, wait, on_change, own, corrections)
         node = join_of(self.node, other.node, words)

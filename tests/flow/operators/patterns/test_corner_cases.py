@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import headwater as hw
 from headwater.errors import InvalidDeclaration
 from tests.flow.operators.patterns.running import LETTERS, Row, RunningPattern, declared, kinds, row
 
@@ -274,3 +275,15 @@ def test_a_pattern_that_cannot_be_had_is_refused_with_its_reason(words: dict[str
     with pytest.raises(Exception, match=said) as refused:
         RunningPattern(declared(**words))
     assert isinstance(refused.value, InvalidDeclaration) or "nn" in said
+
+
+@pytest.mark.parametrize("step", ["window", "dedupe", "match"])
+def test_what_goes_by_time_is_not_given_matches_that_may_come_at_any_time(step: str) -> None:
+    events = hw.App("test").stream("events", "user string, n long, at timestamp", time="at")
+    matches = events.match(by="user", pattern="a b+", define={"b": "n > prev(n)"})
+    words: dict[str, Any] = {
+        "window": {"window": hw.tumbling("1 hour")}, "dedupe": {"within": "1 hour"},
+        "match": {"by": "user", "pattern": "a"},
+    }  # fmt: skip
+    with pytest.raises(InvalidDeclaration, match=rf"{step}\(\) at .* is of matches that may come at any time"):
+        getattr(matches, step)(**words[step])

@@ -91,11 +91,7 @@ def _check_order(node: Node, words: Words, place: Place) -> None:
             f"match() at {place} comes after changes() at {timeless[0].place}, which have no event time",
             "Match the stream that the table is made from.",
         )
-    if unbounded := [one for one in walk(node) if isinstance(one, Recognized) and one.spec.within_us is None]:
-        raise InvalidDeclaration(
-            f"match() at {place} is of matches that may come at any time (match() at {unbounded[0].place})",
-            "Say within= there.",
-        )
+    refuse_unbounded(node, "match", place)
     times = sorted({str(one.time) for one in sources_of(node) if isinstance(one, SourceStream) and one.time})
     if words.order is not None and words.order not in times:
         known = ", ".join(times) or "none: say time= where it is declared"
@@ -105,6 +101,15 @@ def _check_order(node: Node, words: Words, place: Place) -> None:
         )
     if not words.by:
         raise InvalidDeclaration(f"match() at {place} does not say of whose rows", 'Say by="card", or several columns.')
+
+
+def refuse_unbounded(node: Node, step: str, place: Place) -> None:
+    """Steps that go by time need to know how long after its time a match comes."""
+    if unbounded := [one for one in walk(node) if isinstance(one, Recognized) and one.spec.within_us is None]:
+        raise InvalidDeclaration(
+            f"{step}() at {place} is of matches that may come at any time (match() at {unbounded[0].place})",
+            "Say within= there.",
+        )
 
 
 def _variables(names: list[str], words: Words) -> Variables:
