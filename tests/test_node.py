@@ -42,7 +42,7 @@ def test_the_data_directory_says_where_the_node_is_while_it_runs(tmp_path: Path)
     with Node(tmp_path, ANY_PORT) as node:
         said = json.loads((tmp_path / NODE_FILE).read_text())
         bound = {"decompressed_bytes_max": node.settings.log.decompressed_bytes_max}
-        assert said == {"kafka": node.kafka_address, "process": os.getpid(), "login": False, **bound}
+        assert said == {"kafka": node.kafka_address, "process": os.getpid(), "login": False, "cluster": "", **bound}
     assert not (tmp_path / NODE_FILE).exists()
 
 

@@ -232,10 +232,10 @@ POINTS = {
     "rebuild begun": Point(REBUILD, Moment(PROCESS, after=True)),
     "rebuild noted": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:carry_out"), most=1),
     "state renumbered": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:_renumber", after=True), most=1),
-    "old state removed": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:shutil.rmtree", after=True), most=1),
+    "old state removed": Point(REBUILD, Moment("headwater.flow.commit.job_folder:shutil.rmtree", after=True), most=1),
     "state moved": Point(REBUILD, Moment(SWAP), most=1),
     "view swapped": Point(REBUILD, Moment(SWAP, after=True), most=1),
-    "shadow removed": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:shutil.rmtree", after=True), most=2),
+    "shadow removed": Point(REBUILD, Moment("headwater.flow.commit.job_folder:shutil.rmtree", after=True), most=2),
     "rebuild carried out": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:carry_out", after=True), most=1),
 }
 

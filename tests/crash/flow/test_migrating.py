@@ -34,7 +34,7 @@ MOMENTS = {
     "second share about to be written": (Moment(f"{STORE}:SqlStore.write"), 2),
     "about to be noted": (Moment(f"{MIGRATING}:note_caught_up"), 1),
     "noted": (Moment(f"{MIGRATING}:note_caught_up", after=True), 1),
-    "old state removed": (Moment(f"{REBUILDING}:shutil.rmtree", after=True), 1),
+    "old state removed": (Moment("headwater.flow.commit.job_folder:shutil.rmtree", after=True), 1),
     "state moved": (Moment(f"{STORE}:SqlStore.swap"), 1),
     "view swapped": (Moment(f"{STORE}:SqlStore.swap", after=True), 1),
     "plan saved": (Moment(f"{REBUILDING}:save_one", after=True), 1),

@@ -10,12 +10,12 @@ from tests.crash.flow.shop import CUSTOMERS, LATENESS_MINUTES, ORDERS, SCHEMA, S
 
 APP = TIMES
 DAYS, HOURS, TRENDS, RECENT, FIVES, CENTRES = "days", "hours", "trends", "recent", "fives", "centres"
-LATELY, KEEP = "lately", "20 minutes"
+LATELY, KEEP, RISES = "lately", "20 minutes", "rises"
 HISTORY, SERVED = "customer_history", "served"
 BOTH = "customers+orders"
 ACCOUNTS, LATE = accounts_topic(APP), late_topic(APP, ORDERS)
 CHANGELOGS = (RECENT,)
-OUTPUTS_OF_ORDERS = (DAYS, TRENDS, RECENT, FIVES, LATELY, CENTRES)
+OUTPUTS_OF_ORDERS = (DAYS, TRENDS, RECENT, FIVES, LATELY, RISES, CENTRES)
 ZONE, K, WAIT_MINUTES = "Europe/Berlin", 2, 20
 COMPARED = {
     "rate": hw.rate("orders", per="1 minute"),
@@ -78,6 +78,15 @@ def declare_windows(app: hw.App, orders: Any, store: str) -> None:
     @app.view(key="user_id", name=LATELY)
     def lately() -> Any:
         return orders.by("user_id").agg(*counted, keep=KEEP, name=LATELY)
+
+    @app.view(key="match_id", name=RISES)
+    def rises() -> Any:
+        found = orders.match(
+            by="user_id", order="at", within="30 minutes", pattern="low higher+",
+            define={"low": "amount < 100", "higher": "amount > prev(amount)"},
+            measures={"first_id": "low.id", "steps": "count(higher.*)", "most": "max(higher.amount)"}, name=RISES,
+        )  # fmt: skip
+        return found.latest("match_id", name=f"{RISES}-newest")
 
     @app.view(key=["user_id", "cluster"], name=CENTRES)
     def centres() -> Any:

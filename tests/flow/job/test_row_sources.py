@@ -72,7 +72,7 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
     "two joins of one stream behind a step": (
         lambda i: (lambda some: i.tell(*(some.join(i.right, on="k", within=f"{n} minutes") for n in (1, 2))))(
             i.left.where("a > 1")
-        ), ["told0", "told1"],
+        ), ["emitted0", "emitted1"],
     ),
     "a step before a table": (
         lambda i: i.tell(i.one.where("a > 1").join(i.two, on="k", prefix="r_", name="both")), ["both"],

@@ -82,7 +82,7 @@ class Creating:
             candidate = Path(folder) / file.name
             candidate.write_text(text, encoding="utf-8")
             try:
-                app = load(argparse.Namespace(file=candidate, app=name))
+                app = load(argparse.Namespace(file=candidate, app=name, data=self.data))
                 check(app)
                 verdicts = self._verdicts(app)
             except HeadwaterError as error:

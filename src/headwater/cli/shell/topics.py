@@ -137,7 +137,7 @@ class TopicQueries:
         found: dict[str, Source] = {}
         for name, known in sorted(remembered(self.data).items()):
             try:
-                app = load(argparse.Namespace(file=known.file, app=name))
+                app = load(argparse.Namespace(file=known.file, app=name, data=self.data))
                 settle(app, self.data)
             except HeadwaterError as error:
                 self._note(f"what app {name} says of its topics is not known: {str(error).rstrip('.')}")
