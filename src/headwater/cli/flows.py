@@ -47,7 +47,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 
 def load(arguments: argparse.Namespace) -> "App":
-    """The app, with its views where --store says, or where the last run that was told so has kept them."""
+    """The app, with its views where --store says, or where the last run with --store has kept them."""
     from headwater.flow.declare.checks.loading import load_app
 
     app = load_app(arguments.file, arguments.app)

@@ -44,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_show(arguments: argparse.Namespace) -> int:
     from headwater.flow.kafka.client import Client
-    from headwater.flow.late.late_topic import late_rows_told
+    from headwater.flow.late.late_topic import late_rows_reported
 
     jobs = jobs_of(arguments)
     with reach(arguments) as address, Client(address) as client:
-        rows = [row for job in jobs for row in late_rows_told(client, job)]
+        rows = [row for job in jobs for row in late_rows_reported(client, job)]
     if arguments.json:
         write_json([row.to_json() for row in rows])
     elif rows:

@@ -107,13 +107,13 @@ class RemoteEvents:
         self, offsets: Offsets | None = None, match: Match | None = None, *, timeout: float | None = None
     ) -> Iterator[StoredEvent | CaughtUp]:
         """As EventTopic.subscribe; the node is asked for more every POLL_SECONDS."""
-        reached, told, silent = offsets, False, 0.0
+        reached, announced, silent = offsets, False, 0.0
         while True:
             page = self.page(reached, match)
             yield from page.events
             reached, silent = page.offsets, 0.0 if page.events else silent
-            if page.caught_up and (page.events or not told):
-                told = True
+            if page.caught_up and (page.events or not announced):
+                announced = True
                 yield CaughtUp(page.offsets)
             if page.caught_up and not page.events:
                 if timeout is not None and silent >= timeout:

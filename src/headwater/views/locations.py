@@ -26,7 +26,7 @@ class KnownApp:
     views: tuple[str, ...] = ()
     """Those beside the log, if that is known."""
     store: str = ""
-    """What the run was told with --store, without a password."""
+    """The value of --store of the run, without a password."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ SEARCH = Search(Fields((("body", "standard"),), DOCUMENTS), "query")
 
 def percolation() -> Percolation:
     table = Side(QUERIES, ("key",), ("key",))
-    pairing = HitPairing(DOCUMENTS, QUERIES, (), told=SEARCH.told)
+    pairing = HitPairing(DOCUMENTS, QUERIES, (), hit_schema=SEARCH.hit_schema)
     return Percolation(Events(DOCUMENTS, ()), table, pairing, search=SEARCH)
 
 

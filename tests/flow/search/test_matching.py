@@ -16,11 +16,11 @@ from headwater.flow.operators.search.words import cut, found_words
 from headwater.flow.proof.search.reference import Document, fragments, hit_of, tokens
 from tests.flow.search.random_search import FIELDS, SCHEMA, document, query
 
-Told = dict[tuple[int, int], Any]
+Found = dict[tuple[int, int], Any]
 
 
-def matched(index: QueryIndex, queries: list[str], documents: list[dict[str, Any]], *, told: bool = False) -> Told:
-    """By the places of a document and a query, its score, or all that is told of the hit."""
+def matched(index: QueryIndex, queries: list[str], documents: list[dict[str, Any]], *, reported: bool = False) -> Found:
+    """By the places of a document and a query, its score, or all that is reported of the hit."""
     slots = index.slots(pa.array(queries, pa.string()))
     rows = pa.RecordBatch.from_pylist(documents, SCHEMA)
     alive = index.alive(slots)
@@ -29,7 +29,7 @@ def matched(index: QueryIndex, queries: list[str], documents: list[dict[str, Any
     for place, slot in enumerate(slots.tolist()):
         by_slot.setdefault(slot, []).append(place)
     values: list[Any] = found.found.scores.tolist()
-    if told:
+    if reported:
         why = index.reasons(found, alive)
         reasons: list[list[Any]] = [[] for _ in values]
         for pair, leaf, frequency, score in zip(*(one.tolist() for one in why), strict=True):
@@ -40,14 +40,14 @@ def matched(index: QueryIndex, queries: list[str], documents: list[dict[str, Any
     return {(owner, place): value for owner, slot, value in pairs for place in by_slot[slot]}
 
 
-def expected(queries: list[str], documents: list[dict[str, Any]], *, told: bool = False) -> Told:
-    made: Told = {}
+def expected(queries: list[str], documents: list[dict[str, Any]], *, reported: bool = False) -> Found:
+    made: Found = {}
     for owner, values in enumerate(documents):
         one = Document(FIELDS, values)
         for place, text in enumerate(queries):
             hit = hit_of(text, one)
             if hit is not None:
-                made[owner, place] = (hit.score, list(hit.leaves), fragments(text, one)) if told else hit.score
+                made[owner, place] = (hit.score, list(hit.leaves), fragments(text, one)) if reported else hit.score
     return made
 
 
@@ -56,7 +56,7 @@ def expected(queries: list[str], documents: list[dict[str, Any]], *, told: bool 
 def test_hits_scores_reasons_and_fragments_are_those_of_plain_python(seed: int) -> None:
     dice = random.Random(seed)
     queries, documents = [query(dice) for _ in range(20)], [document(dice) for _ in range(12)]
-    assert matched(QueryIndex(FIELDS), queries, documents, told=True) == expected(queries, documents, told=True)
+    assert matched(QueryIndex(FIELDS), queries, documents, reported=True) == expected(queries, documents, reported=True)
 
 
 @settings(max_examples=10, deadline=None)

@@ -111,7 +111,7 @@ def decoded_of(staged: list[Staged]) -> dict[str, Decoded]:
 
 
 class Processed(NamedTuple):
-    """A batch that was worked on, and what is told of it."""
+    """A batch that was processed, and what is reported of it."""
 
     record: BatchRecord
     decoded: dict[str, Decoded]

@@ -16,7 +16,7 @@ from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.patterns.matches import TRIES, Words, match_of, refuse_unbounded
 from headwater.flow.declare.tables.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
-from headwater.flow.declare.tables.searching import Points, Text, Told, percolate_of
+from headwater.flow.declare.tables.searching import HitOptions, Points, Text, percolate_of
 from headwater.flow.declare.tables.set_operations import beside_of, not_in_of, refuse_null_aware, set_operation_of
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
@@ -236,8 +236,8 @@ class Stream(Flowing):
         Queries are those that are stored when a document comes; with `as_of` those that were at its time.
         """
         documents = self if where is None else self.where(where)
-        told = Told(prefix, highlight, explain, name)
-        return Stream(percolate_of(documents.node, queries.node, text, query, points, default, as_of, told))
+        options = HitOptions(prefix, highlight, explain, name)
+        return Stream(percolate_of(documents.node, queries.node, text, query, points, default, as_of, options))
 
     def latest(self, *key: str, keep: str | None = None, name: str = "") -> "Table":
         """The newest row for each key; with `keep="30 days"` it is removed when no row has come for so long."""

@@ -55,7 +55,7 @@ class Replaced:
             there.rename(here)
 
     def end(self, batch: int, operators: Iterable[str]) -> None:
-        """All of it is there; before the job is told that it is made from other code."""
+        """All of it is there; before the job notes that it is made from other code."""
         kept, record = JobFolder(self.path), self._job.finished(batch)
         before = (self._job.read(PLAN) or {"outputs": {}})["outputs"].get(self._view)
         if kept.read(MADE_FROM) is not None:

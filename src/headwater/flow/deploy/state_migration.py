@@ -61,7 +61,7 @@ def carried(now: Mapping[str, Words], before: Mapping[str, Words], name: str) ->
     for other in [*([name] if name in before else []), *lasting]:
         names = _renamed(wanted, before[other])
         if names is not None:
-            return Carry(name, other, _columns(names, wanted, before[other]), _told(names))
+            return Carry(name, other, _columns(names, wanted, before[other]), _changed_names(names))
     return None
 
 
@@ -95,7 +95,7 @@ def _columns(names: Mapping[str, str], now: Words, before: Words) -> dict[str, s
     return own
 
 
-def _told(names: Mapping[str, str]) -> dict[str, str]:
+def _changed_names(names: Mapping[str, str]) -> dict[str, str]:
     return {new: old for new, old in names.items() if new != old}
 
 

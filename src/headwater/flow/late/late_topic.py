@@ -38,7 +38,7 @@ class LateRow:
         return asdict(self)
 
 
-def late_rows_told(client: Client, kept: KeptJob) -> list[LateRow]:
+def late_rows_reported(client: Client, kept: KeptJob) -> list[LateRow]:
     """In the order in which they came; but for those that an operator took in when it was rebuilt."""
     values = TopicValues(late_topic(kept.app, kept.name)).read_on(client)
     said = (json.loads(value, parse_float=exact) for value in values)

@@ -84,7 +84,7 @@ class ShardReport:
     hot: tuple[HotKey, ...] = ()
     """Keys with very many rows."""
     notes: tuple[str, ...] = ()
-    """Sentences for whoever looks after the job."""
+    """Sentences for the operator of the job."""
     misplaced: int | None = None
     """How many rows lay in partitions of other shards, where that is counted (exchange/co_partitioning.py)."""
 

@@ -34,8 +34,8 @@ def percolation_operator(
     if AT not in left.columns:
         raise InvalidDeclaration(f"percolate at {node.place} comes after a step that drops when rows happened")
     plain = {name: getattr(pairing, name) for name in Pairing.__dataclass_fields__}
-    hits = HitPairing(**plain, told=search.told)
-    if twice := [one for one in search.told.names if one in pairing.columns.names]:
+    hits = HitPairing(**plain, hit_schema=search.hit_schema)
+    if twice := [one for one in search.hit_schema.names if one in pairing.columns.names]:
         raise InvalidDeclaration(
             f"percolate at {node.place} makes a column {twice[0]}, and there is one already",
             "Rename it with select(...) or with_columns(...) before.",

@@ -97,8 +97,8 @@ def hit_rows(
     search = search_over(node, left)
     found = matching_pairs(pairs, search)
     beside = [f.col(f"_l_{AT}").alias(AT), hit_path(LEFT_PLACE, right).alias(PATH)]
-    told = [f.col(name) for name in search.told.names]
-    return named_pairs(node, found, visible(left), visible(right), [*told, *beside, *more])
+    reported = [f.col(name) for name in search.hit_schema.names]
+    return named_pairs(node, found, visible(left), visible(right), [*reported, *beside, *more])
 
 
 def sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:

@@ -214,7 +214,7 @@ class EventTopic:
         reached: Offsets = dict(offsets or {})
         grown = threading.Event()
         leaving = [one.partition.subscribe(grown.set) for one in self._partitions]
-        told: Offsets | None = None
+        announced: Offsets | None = None
         try:
             while True:
                 grown.clear()
@@ -223,8 +223,8 @@ class EventTopic:
                 moved, reached = page.offsets != reached, page.offsets
                 if not page.caught_up:
                     continue
-                if page.events or told is None:
-                    told = reached
+                if page.events or announced is None:
+                    announced = reached
                     yield CaughtUp(reached)
                 if not moved and not grown.wait(timeout):
                     return

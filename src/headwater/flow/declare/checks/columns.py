@@ -204,7 +204,7 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
         case nodes.Join(how=how) if how in EXISTENCE:
             return first
         case Percolate(search=search) | AsOfPercolate(search=search):
-            return _with(_joined(node, first, given[1]), search.told)
+            return _with(_joined(node, first, given[1]), search.hit_names)
         case nodes.Join():
             return _joined(node, first, given[1])
         case nodes.TableOperator():

@@ -16,7 +16,7 @@ Text = str | Sequence[str] | Mapping[str, str]
 Points = Mapping[str, tuple[str, str]]
 
 
-class Told(NamedTuple):
+class HitOptions(NamedTuple):
     """What hits carry."""
 
     prefix: str
@@ -26,7 +26,14 @@ class Told(NamedTuple):
 
 
 def percolate_of(
-    left: Node, right: Node, text: Text, query: str, points: Points | None, default: str, as_of: str | None, told: Told
+    left: Node,
+    right: Node,
+    text: Text,
+    query: str,
+    points: Points | None,
+    default: str,
+    as_of: str | None,
+    options: HitOptions,
 ) -> Percolate | AsOfPercolate:
     """InvalidDeclaration for what does not fit together."""
     place = calling_place()
@@ -44,11 +51,11 @@ def percolate_of(
     if default.upper() not in ("OR", "AND"):
         raise InvalidDeclaration(f"percolate() at {place} has default={default!r}", 'It is "or" or "and".')
     where = tuple(Point(one, *columns) for one, columns in (points or {}).items())
-    search = Searching(tuple(named.items()), query, where, default.upper(), told.highlight, told.explain)
+    search = Searching(tuple(named.items()), query, where, default.upper(), options.highlight, options.explain)
     if as_of is None:
-        return Percolate(place, left, right, (), (), INNER, told.prefix, told.name, 0, search)
+        return Percolate(place, left, right, (), (), INNER, options.prefix, options.name, 0, search)
     versions = as_of_versions(left, right, as_of, place, "percolate")
-    return AsOfPercolate(place, left, versions, (), (), INNER, told.prefix, told.name, 0, search)
+    return AsOfPercolate(place, left, versions, (), (), INNER, options.prefix, options.name, 0, search)
 
 
 def _analyzers(text: Text) -> dict[str, str]:

@@ -18,7 +18,7 @@ class Searching(NamedTuple):
     explain: bool = False
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def hit_names(self) -> tuple[str, ...]:
         """Columns of hits that neither side has."""
         return ("score", *(("highlights",) if self.highlight else ()), *(("explanation",) if self.explain else ()))
 

@@ -177,7 +177,7 @@ class StreamStep(NamedTuple):
     after: pa.RecordBatch
     runs: Mapping[str, list[RunInfo]]
     notes: tuple[str, ...] = ()
-    """Sentences for whoever looks after the job."""
+    """Sentences for the operator of the job."""
     counted: int = 0
     """Facts that were taken in, beside those that `accepted` counts."""
 

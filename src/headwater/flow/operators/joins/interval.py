@@ -83,14 +83,14 @@ class IntervalJoin(StreamJoin):
         retracted = []
         if self.pairing.keeps_left:
             alone, again = self._alone(states, (mine, theirs), clock)
-            pieces.append(self._told(alone, "left"))
-            retracted.append(self._told(again, "left"))
+            pieces.append(self._emitted(alone, "left"))
+            retracted.append(self._emitted(again, "left"))
         if self.pairing.keeps_right:
             mirrored = self.mirrored
             alone, again = mirrored._alone(states[::-1], (theirs, mine), clock)
-            pieces.append(self._told(alone, "right"))
-            retracted.append(self._told(again, "right"))
-        none = self._told(_none(self.left), "left")
+            pieces.append(self._emitted(alone, "right"))
+            retracted.append(self._emitted(again, "right"))
+        none = self._emitted(_none(self.left), "left")
         runs = {
             part: written(events, state, _can_meet(events, new), _none(events))
             for part, events, state, new in zip(
@@ -106,7 +106,7 @@ class IntervalJoin(StreamJoin):
             pairing=self.pairing.mirrored,
         )  # fmt: skip
 
-    def _told(self, alone: EventRows, side: str) -> pa.RecordBatch:
+    def _emitted(self, alone: EventRows, side: str) -> pa.RecordBatch:
         places, nowhere = np.arange(len(alone.hashes)), np.full(len(alone.hashes), -1)
         if side == "left":
             return results(self.pairing, alone, _none(self.right), places, nowhere)

@@ -1,6 +1,6 @@
 """Lists of numbers by number that grow: most of them in one piece, what came lately in another (pure).
 
-Where a million lists are known and one is added to, only the small piece is made anew.
+Where a million lists are known and one is added to, only the small piece is made again.
 """
 
 from typing import NamedTuple

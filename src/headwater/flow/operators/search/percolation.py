@@ -61,7 +61,7 @@ NOTED_MAX = 20
 
 @dataclass(frozen=True)
 class Search:
-    """What queries may ask of documents, and what is told of a hit."""
+    """What queries may ask of documents, and what is reported of a hit."""
 
     fields: Fields
     query: str
@@ -71,7 +71,7 @@ class Search:
     explain: bool = False
 
     @property
-    def told(self) -> pa.Schema:
+    def hit_schema(self) -> pa.Schema:
         """Columns of a hit beside those of the document and the stored row."""
         columns = [(SCORE, pa.float64())]
         columns += [(HIGHLIGHTS, pa.list_(pa.string()))] if self.highlight else []
@@ -84,13 +84,13 @@ NO_SEARCH = Search(Fields((), NO_SCHEMA), "")
 
 @dataclass(frozen=True)
 class HitPairing(Pairing):
-    """Pairs with what is told of the hit behind their columns."""
+    """Pairs with what is reported of the hit after their columns."""
 
-    told: pa.Schema = NO_SCHEMA
+    hit_schema: pa.Schema = NO_SCHEMA
 
     @property
     def columns(self) -> pa.Schema:
-        return pa.schema([*self.plain.columns, *self.told])
+        return pa.schema([*self.plain.columns, *self.hit_schema])
 
     @property
     def plain(self) -> Pairing:
@@ -260,9 +260,9 @@ def _results(
     nowhere = np.empty(0, np.int64)
     at = (nowhere, nowhere) if hits is None else (hits.documents, hits.rows)
     made = results(join.pairing.plain, documents, rows, *at)
-    told = _told(join.search, documents, hits, known)
+    reported = _reported(join.search, documents, hits, known)
     columns = {name: made.column(name) for name in join.pairing.plain.columns.names}
-    columns |= dict(zip(join.pairing.told.names, told, strict=True))
+    columns |= dict(zip(join.pairing.hit_schema.names, reported, strict=True))
     columns |= {LEFT_AT + name: made.column(LEFT_AT + name) for name in POSITION}
     columns |= {RIGHT_AT + name: made.column(RIGHT_AT + name) for name in POSITION}
     columns[RIGHT_AT + CONTENT] = pa.array(_row_hashes(rows)[at[1]])
@@ -274,15 +274,15 @@ def _row_hashes(rows: pa.RecordBatch) -> Integers:
     return xxhash64([one for one in rows.columns if can_hash(one.type)], rows.num_rows)
 
 
-def _told(search: Search, documents: EventRows, hits: Hits | None, known: Indexed) -> list[pa.Array]:
+def _reported(search: Search, documents: EventRows, hits: Hits | None, known: Indexed) -> list[pa.Array]:
     if hits is None:
-        return [pa.nulls(0, one.type) for one in search.told]
-    told = [pa.array(np.round(hits.matched.found.scores[hits.matches], SCORE_DIGITS))]
+        return [pa.nulls(0, one.type) for one in search.hit_schema]
+    reported = [pa.array(np.round(hits.matched.found.scores[hits.matches], SCORE_DIGITS))]
     if search.highlight:
-        told.append(highlights(known.index, documents.rows, hits.matched).take(pa.array(hits.matches)))
+        reported.append(highlights(known.index, documents.rows, hits.matched).take(pa.array(hits.matches)))
     if search.explain:
-        told.append(_explained(known, hits.matched).take(pa.array(hits.matches)))
-    return told
+        reported.append(_explained(known, hits.matched).take(pa.array(hits.matches)))
+    return reported
 
 
 def _explained(known: Indexed, matched: Matched) -> pa.Array:

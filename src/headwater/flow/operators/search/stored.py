@@ -1,6 +1,6 @@
 """The stored queries of a version of state, with the index that serves them: kept by the process between batches.
 
-Everything here follows from the rows of the state, so a process that has nothing of it makes it anew. All shards are
+Everything here follows from the rows of the state, so a process that has nothing of it makes it again. All shards are
 read: each task holds all queries, and looks at the documents of its shard alone.
 """
 
@@ -20,7 +20,7 @@ from headwater.flow.state.shard import StateHandle, empty_rows
 KEPT = 4
 """Operators whose index a process keeps."""
 GARBAGE_MIN = 10_000
-"""An index is made anew when it has more queries than twice those that are stored, and this."""
+"""An index is rebuilt when it has more queries than twice those that are stored, and this."""
 
 
 class Stored(NamedTuple):

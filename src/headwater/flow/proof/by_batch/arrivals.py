@@ -83,9 +83,9 @@ class Arrivals:
 
     def watermarks(self, node: Node) -> Numbers:
         """Of what is given to an operator, by batch."""
-        told = [one.watermark_us for one in self.batches]
+        watermarks = [one.watermark_us for one in self.batches]
         behind = max(one.batches for one in arriving(node))
-        passed = [tuple(told[max(0, at - behind) : at + 1][::-1]) for at in range(len(told))]
+        passed = [tuple(watermarks[max(0, at - behind) : at + 1][::-1]) for at in range(len(watermarks))]
         found = [reached_us(arriving(node), each) for each in passed]
         return np.array([NEVER_US if one is None else one for one in found], np.int64)
 

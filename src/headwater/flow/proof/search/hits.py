@@ -27,27 +27,27 @@ LEFT, RIGHT = "_l_", "_r_"
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Keeps pairs of a document and a query that match, with what is told of the hit."""
+    """Keeps pairs of a document and a query that match, with what is reported of the hit."""
 
     search: Search
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            kept, told = [], []
+            kept, reported = [], []
             for place, row in enumerate(batch.to_pylist()):
                 document = Document(self.search.fields, {name: row[LEFT + name] for name in self.search.fields.needed})
                 text = row[RIGHT + self.search.query]
                 hit = hit_of(text, document, self.search.default)
                 if hit is not None:
                     kept.append(place)
-                    told.append(self._told(hit, text, document))
+                    reported.append(self._reported(hit, text, document))
             own = batch.take(pa.array(kept, pa.int64()))
-            more = pa.RecordBatch.from_pylist(told, self.search.told)
+            more = pa.RecordBatch.from_pylist(reported, self.search.hit_schema)
             yield pa.RecordBatch.from_arrays(
                 [*own.columns, *more.columns], names=[*own.schema.names, *more.schema.names]
             )
 
-    def _told(self, hit: Hit, text: str, document: Document) -> dict[str, Any]:
+    def _reported(self, hit: Hit, text: str, document: Document) -> dict[str, Any]:
         names = ("clause", "frequency", "score")
         return {
             SCORE: float(np.round(hit.score, SCORE_DIGITS)),
@@ -64,8 +64,8 @@ def search_over(node: Percolate | AsOfPercolate, left: DataFrame) -> Search:
 
 def matching_pairs(pairs: DataFrame, search: Search) -> DataFrame:
     """Of pairs of a document and a query those that match."""
-    told = spark_schema(search.told)
-    return pairs.mapInArrow(Evaluate(search), StructType([*pairs.schema, *told]))
+    reported = spark_schema(search.hit_schema)
+    return pairs.mapInArrow(Evaluate(search), StructType([*pairs.schema, *reported]))
 
 
 def hit_path(place: str, right: DataFrame) -> Column:

@@ -49,7 +49,7 @@ class ShareMember:
     epoch: int = 0
     previous_epoch: int = 0
     assigned: Partitions | None = None
-    """What it was last told."""
+    """The last answer that it was sent."""
 
 
 @dataclass
